@@ -104,9 +104,9 @@ pub(crate) fn run(request: &Request, out: &mut dyn Write) -> Result<bool> {
         return Err(error);
     }
     if !request.quiet {
-        let Counts { files, copied, errors } = &counts;
-        let plural = if *files == 1 { "" } else { "s" };
-        complain(format_args!("{files} file{plural}: {copied} unchanged, {errors} can't be read"));
+        let Counts { files: count, copied, errors } = &counts;
+        let plural = if *count == 1 { "" } else { "s" };
+        complain(format_args!("{count} file{plural}: {copied} unchanged, {errors} can't be read"));
     }
     Ok(counts.errors == 0)
 }

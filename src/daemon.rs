@@ -225,14 +225,14 @@ fn serve_watched(
             lifecycle.mount(|place| mount::mount(place, &shown_source(plan), &plan.options, read_only))?
         }
     };
-    let device = descriptor.try_clone().ok();
+    let fuse_device = descriptor.try_clone().ok();
     let session = Session::from_fd(filesystem, descriptor, acl, config).map_err(|error| {
         lifecycle.give_up();
         Error::from(error).within("the kernel does not start the mount").of(path)
     })?;
     // The kernel caches attributes and names only briefly. It is notified of bytes that it may keep, and of bytes
     // that turn out to be wrong.
-    vfs.serve(KernelNotifier::new(session.notifier(), device));
+    vfs.serve(KernelNotifier::new(session.notifier(), fuse_device));
     // By the name of this thread, other processes find the daemon of a mount.
     let name =
         lifecycle.device().map_or_else(|| "session".to_owned(), |device| serving::thread_name(&device));

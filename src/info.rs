@@ -88,11 +88,11 @@ pub(crate) fn write(
     let tree = Commented(&*tree);
     let mut survey = Outline::survey(form);
     let mut summary = FileSummary::default();
-    let read = each_event(&tree, |event| -> std::result::Result<bool, Unread> {
+    let surveyed = each_event(&tree, |event| -> std::result::Result<bool, Unread> {
         summary.take(event);
         Ok(survey.take(event))
     });
-    if let Err(unread) = &read
+    if let Err(unread) = &surveyed
         && unread.error.is_of_reading()
     {
         return Err(unread.error.clone());
@@ -199,8 +199,8 @@ fn head(
     }
     title.push(Style::Plain, one_line(&format));
     out.line(&title);
-    for (name, value) in summary.facts() {
-        out.fact(name, &value);
+    for (key, value) in summary.facts() {
+        out.fact(key, &value);
     }
     let blocks = blocks_line(container)?;
     out.fact("blocks", &blocks);
@@ -245,7 +245,7 @@ fn blocks_line(container: &dyn Container) -> Result<String> {
         }
     }
     let mut text = format!("{count}");
-    let named: Vec<String> = codecs.iter().map(|(codec, count)| format!("{count} {codec}")).collect();
+    let named: Vec<String> = codecs.iter().map(|(codec, uses)| format!("{uses} {codec}")).collect();
     if !named.is_empty() {
         text += &format!(" ({})", named.join(", "));
     }

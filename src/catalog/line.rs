@@ -183,7 +183,7 @@ fn row(facts: &Facts) -> Result<String> {
     for fact in facts.iter() {
         let written = match &fact.value {
             FactValue::Number(number) | FactValue::Size(number) => map.serialize_entry(fact.key(), number),
-            FactValue::Word(text) | FactValue::Quoted(text) => map.serialize_entry(fact.key(), text),
+            FactValue::Word(word) | FactValue::Quoted(word) => map.serialize_entry(fact.key(), word),
         };
         written.map_err(invalid)?;
     }

@@ -84,14 +84,14 @@ impl Indexing<'_> {
             }
             Err(error) => return self.unreadable(file, error),
         };
-        let content = |n| container.block(n).and_then(|block| block.content);
+        let content_of = |n| container.block(n).and_then(|block| block.content);
         let wanted = |content: &Arc<dyn Content>| content.costs_a_pass();
         let total =
-            (0..count).filter_map(|n| content(n).ok().filter(wanted)).map(|content| content.len()).sum();
+            (0..count).filter_map(|n| content_of(n).ok().filter(wanted)).map(|content| content.len()).sum();
         self.progress.file(file, total);
         let mut status = Status::Sound;
         for n in 0..count {
-            let read = match content(n) {
+            let read = match content_of(n) {
                 Ok(content) if wanted(&content) => read_through(&*content, self.progress),
                 Ok(_) => continue,
                 Err(error) => Err(error),

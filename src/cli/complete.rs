@@ -224,7 +224,7 @@ fn value_in<'a>(command: &'a Command, word: &OsStr) -> Option<(&'a Arg, Option<u
     if let Some(long) = word.strip_prefix(b"--") {
         let end = long.iter().position(|&byte| byte == b'=');
         let name = long.get(..end.unwrap_or(long.len()))?;
-        let named = |argument: &&Arg| argument.get_long().is_some_and(|long| long.as_bytes() == name);
+        let named = |argument: &&Arg| argument.get_long().is_some_and(|known| known.as_bytes() == name);
         let argument = command.get_arguments().find(named).filter(takes_value)?;
         // The value of --help follows an equals sign only.
         if end.is_none() && argument.is_require_equals_set() {
@@ -283,7 +283,7 @@ fn of_list(list: &[u8]) -> Answer {
     let name = &last[..equals];
     if name == b"views" {
         answer.candidates = views(&[]);
-        answer.candidates.extend(["all", "none"].map(|name| (name.into(), String::new())));
+        answer.candidates.extend(["all", "none"].map(|view| (view.into(), String::new())));
         return answer;
     }
     for known in options::all().filter(|known| known.takes_value() && known.name.as_bytes() == name) {

@@ -174,11 +174,11 @@ impl Rows {
         if rows.is_empty() {
             return Ok(());
         }
-        let width = |n: usize| match rows.iter().map(|row| row[n].chars().count()).max() {
+        let width_of = |n: usize| match rows.iter().map(|row| row[n].chars().count()).max() {
             None | Some(0) => 0,
             Some(width) => width.max(COLUMNS[n].title.len()),
         };
-        let mut widths: [usize; COLUMNS.len()] = std::array::from_fn(width);
+        let mut widths: [usize; COLUMNS.len()] = std::array::from_fn(width_of);
         // Programs that search the lines get them in full.
         let line_width = if form.all { None } else { terminal::size().map(|(width, _)| width) };
         let form = InfoForm { width: line_width.unwrap_or(usize::MAX), ..form };

@@ -22,7 +22,7 @@ pub(super) fn page(command: clap::Command, sections: &[(&str, String)]) -> std::
 
 /// Writes a section of fixed lines.
 fn write_section(page: &mut Vec<u8>, title: &str, text: &str) -> std::io::Result<()> {
-    let quoted = |text: &str| text.replace('\\', "\\e").replace('-', "\\-").replace('\'', "\\(aq");
+    let quoted = |part: &str| part.replace('\\', "\\e").replace('-', "\\-").replace('\'', "\\(aq");
     writeln!(page, ".SH \"{}\"\n.nf", quoted(&title.to_uppercase().replace("(-O)", "(-o)")))?;
     for line in text.lines().flat_map(wrapped) {
         // A dot at the start of a line would be a roff request.

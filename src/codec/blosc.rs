@@ -141,7 +141,7 @@ pub(super) fn each_buffer(stored: &Arc<dyn Content>, data_size: u64, take: Take<
     while let Some(Framed { header, at: offset, end }) = chunks.next(framing, at, &mut window)? {
         let len = u64::from(header.cbytes());
         check_external(&header)?;
-        if offset.checked_add(len).is_none_or(|end| end > stored.len()) {
+        if offset.checked_add(len).is_none_or(|buffer_end| buffer_end > stored.len()) {
             return Err(Error::damaged("a Blosc buffer is cut off"));
         }
         take(ExternalPart { offset, stored: len, len: header.nbytes().into() })?;
@@ -285,9 +285,9 @@ impl BufferChunks {
         let mut end = frame.end;
         while len < MIN_PIECE.into() && end - start.stored < MAX_RUN {
             match self.next(framing, end, window) {
-                Ok(Some(frame)) if frame.header.nbytes() < MIN_PIECE => {
-                    len += u64::from(frame.header.nbytes());
-                    end = frame.end;
+                Ok(Some(next)) if next.header.nbytes() < MIN_PIECE => {
+                    len += u64::from(next.header.nbytes());
+                    end = next.end;
                 }
                 // A large buffer makes a span of its own.
                 Ok(_) => break,

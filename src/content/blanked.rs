@@ -102,12 +102,12 @@ impl Unused {
             let masked = &mut masked[..here];
             read_exact_at(&*self.elements, at * self.width as u64, bytes)?;
             read_exact_at(&*self.mask, at, masked)?;
-            for (number, masked) in bytes.chunks_exact(self.width).zip(masked) {
-                if *masked != 0 {
+            for (number, is_masked) in bytes.chunks_exact(self.width).zip(masked) {
+                if *is_masked != 0 {
                     continue;
                 }
-                for shift in [0, shift] {
-                    let value = i128::from(integer(number)) + i128::from(shift);
+                for added in [0, shift] {
+                    let value = i128::from(integer(number)) + i128::from(added);
                     let n = (value - i128::from(first)) * i128::from(step);
                     if let Some(used) = usize::try_from(n).ok().and_then(|n| used.get_mut(n)) {
                         *used = true;

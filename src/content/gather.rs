@@ -65,8 +65,8 @@ impl Gather {
         let len = count.filter(|len| *len <= i64::MAX as u64).ok_or_else(outside)?;
         let mut first = i128::from(start);
         let mut last = i128::from(start) + i128::from(item);
-        for (len, stride) in &dimensions {
-            let reach = i128::from(*stride) * (i128::from(*len) - 1).max(0);
+        for (axis_len, stride) in &dimensions {
+            let reach = i128::from(*stride) * (i128::from(*axis_len) - 1).max(0);
             *(if reach < 0 { &mut first } else { &mut last }) += reach;
         }
         if len > 0 && (first < 0 || last > i128::from(whole.len())) {
@@ -171,8 +171,8 @@ impl Gather {
             }
             // With a stride of 0, the same element is repeated.
             let count = (out.len() as u64 / self.item).min(follow + 1) as usize;
-            for n in 1..count {
-                out.copy_within(..len, n * len);
+            for copy in 1..count {
+                out.copy_within(..len, copy * len);
             }
             return Ok(len * count);
         }

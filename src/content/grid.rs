@@ -132,7 +132,7 @@ impl Grid {
                 return Err(wrong());
             }
             len = len.checked_mul(*of_axis).ok_or_else(wrong)?;
-            stored = with_padding.and_then(|of_axis| stored.checked_mul(of_axis)).ok_or_else(wrong)?;
+            stored = with_padding.and_then(|padded| stored.checked_mul(padded)).ok_or_else(wrong)?;
             axes.push(Axis { len: *of_axis, division });
         }
         if len.max(stored) > i64::MAX as u64 {
@@ -189,19 +189,19 @@ impl Content for Grid {
             if at >= self.len {
                 return Ok(0);
             }
-            let GridPlace { chunk, offset, run } = self.place(at);
+            let GridPlace { chunk, offset: within, run } = self.place(at);
             let len = (room.len() as u64).min(run) as usize;
             let chunk = match open.entry(chunk) {
                 std::collections::hash_map::Entry::Occupied(known) => known.into_mut(),
                 std::collections::hash_map::Entry::Vacant(free) => free.insert(self.chunks.chunk(chunk)?),
             };
             match chunk {
-                Some(content) => match content.read_at(offset, &mut room[..len])? {
+                Some(content) => match content.read_at(within, &mut room[..len])? {
                     0 => Err(Error::damaged("a chunk of the array is shorter than its shape")),
                     read => Ok(read.min(len)),
                 },
                 None => {
-                    let skip = (offset % self.fill.len() as u64) as usize;
+                    let skip = (within % self.fill.len() as u64) as usize;
                     for (byte, fill) in room[..len].iter_mut().zip(self.fill.iter().cycle().skip(skip)) {
                         *byte = *fill;
                     }

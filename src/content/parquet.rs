@@ -141,12 +141,12 @@ impl ParquetTable {
             column.leaves(&mut vec![name.clone()], &mut Vec::new(), &mut leaves)?;
         }
         let group_rows = layout::group_rows(rows, leaves.len());
-        let group = |rows| Group::new(leaves.iter().map(|leaf| (&leaf.shape, leaf.per_row)), rows);
-        let full = group(group_rows.min(rows))?;
+        let group_of = |rows| Group::new(leaves.iter().map(|leaf| (&leaf.shape, leaf.per_row)), rows);
+        let full = group_of(group_rows.min(rows))?;
         let full_groups = rows.checked_div(full.rows).unwrap_or(0);
         let last = match rows - full_groups * full.rows {
             0 => None,
-            rest => Some(group(rest)?),
+            rest => Some(group_of(rest)?),
         };
         let groups = full.len.checked_mul(full_groups).ok_or_else(too_long)?;
         let values = groups.checked_add(last.as_ref().map_or(0, |group| group.len));

@@ -223,13 +223,13 @@ fn dirs_of<T>(items: &[Item<T>]) -> (Vec<DirNode>, Vec<DirId>) {
     let dir_of = |item| {
         let Item { dir: path, .. }: &Item<T> = item;
         let (mut dir, new) = path.up_to_known(0, |at| by_address.get(&at.address()).copied());
-        for (path, name) in new {
+        for (prefix, name) in new {
             let parent = dir;
             dir = *by_name.entry((parent, name)).or_insert_with(|| {
-                dirs.push(DirNode { path: path.clone(), parent, ..DirNode::default() });
+                dirs.push(DirNode { path: prefix.clone(), parent, ..DirNode::default() });
                 dirs.len() - 1
             });
-            by_address.insert(path.address(), dir);
+            by_address.insert(prefix.address(), dir);
         }
         DirId(dir)
     };

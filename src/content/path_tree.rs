@@ -118,8 +118,8 @@ impl PathTree {
 
     /// Returns the last component of a path; empty for the root.
     pub(crate) fn component(&self, path: Id) -> &str {
-        let end = |index: usize| self.paths.get(index).map(|path| path.end as usize);
-        let range = path.index().checked_sub(1).and_then(end).zip(end(path.index()));
+        let end_of = |index: usize| self.paths.get(index).map(|entry| entry.end as usize);
+        let range = path.index().checked_sub(1).and_then(end_of).zip(end_of(path.index()));
         range.and_then(|(start, end)| self.text.get(start..end)).unwrap_or_default()
     }
 
@@ -142,9 +142,9 @@ impl PathTree {
             (None, None) => ControlFlow::Break(SharedPath::default()),
             (None, Some(parent)) => ControlFlow::Continue(parent),
         });
-        for path in new {
-            shared = shared.join(self.component(path));
-            self.shared.insert(path, shared.clone());
+        for prefix in new {
+            shared = shared.join(self.component(prefix));
+            self.shared.insert(prefix, shared.clone());
         }
         shared
     }
@@ -153,9 +153,9 @@ impl PathTree {
     pub(crate) fn add(&mut self, path: &SharedPath) -> Option<Id> {
         let known = |at: &SharedPath| self.by_address.get(&at.address()).map(|(_, id)| *id);
         let (mut id, new) = path.up_to_known(Self::ROOT, known);
-        for (path, name) in new {
+        for (prefix, name) in new {
             id = self.join(id, name)?;
-            self.by_address.insert(path.address(), (path.clone(), id));
+            self.by_address.insert(prefix.address(), (prefix.clone(), id));
         }
         Some(id)
     }

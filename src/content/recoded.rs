@@ -124,22 +124,22 @@ impl Conversion {
     fn apply(self, from: &[u8], to: &mut [u8]) {
         match self {
             Self::Widen { reverse } => {
-                for (from, to) in from.chunks_exact(2).zip(to.chunks_exact_mut(4)) {
-                    let bytes = [from[0], from[1]];
+                for (half, widened) in from.chunks_exact(2).zip(to.chunks_exact_mut(4)) {
+                    let bytes = [half[0], half[1]];
                     let bits = if reverse { u16::from_le_bytes(bytes) } else { u16::from_be_bytes(bytes) };
-                    to.copy_from_slice(&float16(bits).to_be_bytes());
+                    widened.copy_from_slice(&float16(bits).to_be_bytes());
                 }
             }
             Self::Ascii { reverse } => {
-                for (from, to) in from.chunks_exact(4).zip(to) {
-                    let bytes = [from[0], from[1], from[2], from[3]];
+                for (char, byte) in from.chunks_exact(4).zip(to) {
+                    let bytes = [char[0], char[1], char[2], char[3]];
                     let code = if reverse { u32::from_le_bytes(bytes) } else { u32::from_be_bytes(bytes) };
-                    *to = u8::try_from(code).ok().filter(u8::is_ascii).unwrap_or(b'?');
+                    *byte = u8::try_from(code).ok().filter(u8::is_ascii).unwrap_or(b'?');
                 }
             }
             Self::Scaled { width, .. } => {
-                for (from, to) in from.chunks_exact(width).zip(to.chunks_exact_mut(self.after())) {
-                    to.copy_from_slice(&self.scaled(from)[..to.len()]);
+                for (number, scaled) in from.chunks_exact(width).zip(to.chunks_exact_mut(self.after())) {
+                    scaled.copy_from_slice(&self.scaled(number)[..scaled.len()]);
                 }
             }
             Self::Skip(_) => {}
@@ -291,12 +291,12 @@ impl Recoded {
         if let [(change, _)] = self.parts[..] {
             return change.apply(from, to);
         }
-        for (mut from, mut to) in from.chunks_exact(self.before).zip(to.chunks_exact_mut(self.after)) {
+        for (mut record, mut made) in from.chunks_exact(self.before).zip(to.chunks_exact_mut(self.after)) {
             for (change, count) in &self.parts {
-                let (part, more) = from.split_at(change.before() * count);
-                let (changed, rest) = to.split_at_mut(change.after() * count);
+                let (part, more) = record.split_at(change.before() * count);
+                let (changed, rest) = made.split_at_mut(change.after() * count);
                 change.apply(part, changed);
-                (from, to) = (more, rest);
+                (record, made) = (more, rest);
             }
         }
     }

@@ -60,8 +60,8 @@ impl ZarrArray {
     fn key(&self, chunk: u64) -> String {
         let mut rest = chunk;
         let mut numbers = Vec::with_capacity(self.shape.len());
-        for (len, chunk) in self.shape.iter().zip(&self.chunks).rev() {
-            let count = len.div_ceil((*chunk).max(1)).max(1);
+        for (len, chunk_len) in self.shape.iter().zip(&self.chunks).rev() {
+            let count = len.div_ceil((*chunk_len).max(1)).max(1);
             numbers.push((rest % count).to_string());
             rest /= count;
         }

@@ -213,7 +213,7 @@ fn await_report(
     }
     drop(child);
     let ended = rustix::io::retry_on_intr(|| waitpid(pid, WaitOptions::empty()));
-    let ended = ended.ok().flatten().map(|(_, status)| status);
+    let ended = ended.ok().flatten().map(|(_, wait_status)| wait_status);
     let killed = ended.is_some_and(|ended| ended.terminating_signal().is_some());
     if !killed && let Some(fault) = fault {
         return Err(fault);

@@ -72,7 +72,7 @@ impl Measured {
     /// Returns the content of the measured text.
     fn content(&self, text: impl Generated + 'static, cache: &Arc<Cache>) -> Arc<dyn Content> {
         match &self.text {
-            Some(text) => Arc::new(text.clone()),
+            Some(held) => Arc::new(held.clone()),
             None => Arc::new(Decoded::stream(Stream(text), self.len, cache)),
         }
     }

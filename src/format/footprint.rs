@@ -30,10 +30,10 @@ impl Footprint {
         sky: &dyn Fn([f64; 2]) -> Option<Direction>,
     ) -> Option<Self> {
         let [[left, right], [low, high]] = rectangle;
-        let corners = [[left, low], [left, high], [right, high], [right, low]];
+        let pixel_corners = [[left, low], [left, high], [right, high], [right, low]];
         let mut points = Vec::with_capacity(4 * POINTS);
-        for (n, from) in corners.iter().enumerate() {
-            let to = corners[(n + 1) % 4];
+        for (n, from) in pixel_corners.iter().enumerate() {
+            let to = pixel_corners[(n + 1) % 4];
             for step in 0..POINTS {
                 let part = step as f64 / POINTS as f64;
                 points.push(sky([from[0] + part * (to[0] - from[0]), from[1] + part * (to[1] - from[1])])?);

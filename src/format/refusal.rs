@@ -246,14 +246,14 @@ fn failure(error: &Error) -> (i32, &'static str) {
 /// Returns the text of `tree.yaml.warning`: the warnings of a save, and advice; empty if there are none.
 pub(crate) fn report_of_warnings(warnings: &[Problem]) -> String {
     let mut report = String::new();
-    let mut to_do: Vec<&str> = Vec::new();
+    let mut steps: Vec<&str> = Vec::new();
     for warning in warnings {
         let _ = writeln!(report, "{warning}");
-        if !warning.to_do.is_empty() && !to_do.contains(&warning.to_do.as_str()) {
-            to_do.push(&warning.to_do);
+        if !warning.to_do.is_empty() && !steps.contains(&warning.to_do.as_str()) {
+            steps.push(&warning.to_do);
         }
     }
-    for to_do in to_do {
+    for to_do in steps {
         let _ = writeln!(report, "\nWhat to do: {}", one_line(to_do));
     }
     report

@@ -48,7 +48,7 @@ impl Server {
             Err(errno) => return reply.error(errno),
         };
         let done = self.vfs.read_dir(&listing, offset, true, &mut |item| {
-            let attr = item.attr.as_ref().map(reply::attr).unwrap_or(fuser::FileAttr {
+            let kernel_attr = item.attr.as_ref().map(reply::attr).unwrap_or(fuser::FileAttr {
                 // For `.` and `..` the kernel uses only these two fields.
                 ino: INodeNo(item.ino.0),
                 kind: reply::kind(item.kind),
@@ -56,7 +56,7 @@ impl Server {
             });
             let ttl =
                 item.attr.as_ref().map_or(TTL, |attr| attr.ttl().min(self.vfs.ttl_in_listing(attr.ino)));
-            reply.add(attr.ino, item.next, item.name, &ttl, &attr, GENERATION)
+            reply.add(kernel_attr.ino, item.next, item.name, &ttl, &kernel_attr, GENERATION)
         });
         match done {
             Ok(()) => reply.ok(),

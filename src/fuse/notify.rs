@@ -55,8 +55,8 @@ impl Kernel for KernelNotifier {
 
     fn give_back(&self, inos: &[Ino]) -> Result<()> {
         let device = self.device.as_ref().ok_or_else(|| errno(libc::EBADF))?;
-        for inos in inos.chunks(AT_ONCE) {
-            rustix::io::write(device, &prune(inos))?;
+        for batch in inos.chunks(AT_ONCE) {
+            rustix::io::write(device, &prune(batch))?;
         }
         Ok(())
     }

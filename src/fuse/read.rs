@@ -28,7 +28,7 @@ pub(super) fn answer_from_writer(writer: &OverlayWriter, read: ReadRequest, repl
             buffer.resize(wanted, 0);
         }
         match writer.read(offset, &mut buffer[..wanted], purpose == Purpose::Cache) {
-            Ok(read) => reply.data(&buffer[..read.min(wanted)]),
+            Ok(count) => reply.data(&buffer[..count.min(wanted)]),
             Err(error) => reply.error(reply::errno(&error)),
         }
     });
@@ -124,16 +124,16 @@ fn try_answer(
             buffer.resize(wanted, 0);
         }
         let filled = fill(content, offset, &mut buffer[..wanted]);
-        let filled = filled.and_then(|read| match purpose {
-            Purpose::Cache if read < wanted => {
-                why_short(content, offset.saturating_add(read as u64)).map_or(Ok(read), Err)
+        let filled = filled.and_then(|count| match purpose {
+            Purpose::Cache if count < wanted => {
+                why_short(content, offset.saturating_add(count as u64)).map_or(Ok(count), Err)
             }
-            _ => Ok(read),
+            _ => Ok(count),
         });
         match filled {
-            Ok(read) => {
-                reply.data(&buffer[..read]);
-                reading.given(offset, ReadBytes::Copied(buffer, read));
+            Ok(count) => {
+                reply.data(&buffer[..count]);
+                reading.given(offset, ReadBytes::Copied(buffer, count));
                 Ok(())
             }
             Err(error) => Err((error, reply)),

@@ -53,9 +53,9 @@ impl Saves {
         }
         share.threads += 1;
         drop(shares);
-        let shares = self.shares.clone();
+        let all = self.shares.clone();
         // An extra thread takes the place of this one, which may wait for long.
-        self.workers.run(move || while_waiting(|| work(&shares, file_system)));
+        self.workers.run(move || while_waiting(|| work(&all, file_system)));
     }
 
     /// True if a save is queued or running.

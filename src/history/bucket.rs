@@ -190,7 +190,7 @@ impl Bucket {
         if matches!(opened, Err(Errno::NOENT))
             && let Some(begun) = name.as_bytes().strip_suffix(BEGUN.as_bytes())
             && let Some(done) =
-                list(self.dir.as_fd())?.into_iter().find(|name| name.as_bytes().starts_with(begun))
+                list(self.dir.as_fd())?.into_iter().find(|entry| entry.as_bytes().starts_with(begun))
         {
             opened = open(&done);
         }

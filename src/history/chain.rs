@@ -34,7 +34,7 @@ pub(super) enum Link {
 /// file exists.
 pub(super) fn changes(now: Digest, since: Time, own: Vec<Link>, mut others: Vec<Vec<Link>>) -> Vec<Save> {
     let firsts = own.iter().filter_map(|link| match link {
-        Link::Whole { since, .. } => Some(*since),
+        Link::Whole { since: first, .. } => Some(*first),
         Link::Torn => None,
     });
     let since = firsts.fold(since, Time::min);

@@ -48,7 +48,7 @@ impl FileId {
         let key = match shared {
             Some(shared) => [&shared[..], &stat.stx_ino.to_le_bytes()].join(&0),
             None => {
-                let file_system = match rustix::fs::fstatvfs(dir).map_or(0, |stat| stat.f_fsid) {
+                let file_system = match rustix::fs::fstatvfs(dir).map_or(0, |space| space.f_fsid) {
                     0 => device,
                     id => format!("{id:x}"),
                 };
@@ -83,8 +83,8 @@ fn machine() -> &'static str {
 fn shared_name(device: &str) -> Option<Vec<u8>> {
     let table = std::fs::read("/proc/self/mountinfo").ok()?;
     let lines = table.split(|byte| *byte == b'\n');
-    let fields = lines.map(|line| line.split(|byte| *byte == b' ').collect::<Vec<_>>());
-    let mut found = fields.filter(|fields| fields.get(2) == Some(&device.as_bytes()));
+    let mounts = lines.map(|line| line.split(|byte| *byte == b' ').collect::<Vec<_>>());
+    let mut found = mounts.filter(|fields| fields.get(2) == Some(&device.as_bytes()));
     let fields = found.next()?;
     let source = fields.iter().position(|field| *field == b"-").and_then(|at| fields.get(at + 2))?;
     (source.contains(&b':') || source.starts_with(b"//")).then(|| source.to_vec())

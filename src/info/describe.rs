@@ -240,8 +240,8 @@ fn datatype_of(datatype: &Captured) -> (String, Vec<(String, String)>) {
         return (format!("{name}[{length}]"), Vec::new());
     }
     let field = |(n, field): (usize, &Captured)| {
-        let datatype = field.get("datatype").unwrap_or(field);
-        let (mut name, within) = datatype_of(datatype);
+        let of_field = field.get("datatype").unwrap_or(field);
+        let (mut name, within) = datatype_of(of_field);
         if !within.is_empty() {
             name = format!("{} fields", within.len());
         }

@@ -269,9 +269,9 @@ impl<'o> Outline<'o> {
         let most = usize::try_from(self.form.max_children()).unwrap_or(usize::MAX);
         let count = described.columns.len();
         for (name, what) in described.columns.into_iter().take(most) {
-            let mut line = TextLine::of(Style::Key, format!("{indent}{name}: "));
-            line.push(Style::Type, what);
-            self.line(&line, depth);
+            let mut column_line = TextLine::of(Style::Key, format!("{indent}{name}: "));
+            column_line.push(Style::Type, what);
+            self.line(&column_line, depth);
         }
         if count > most {
             self.line(&TextLine::of(Style::Plain, format!("{indent}… {} more", count - most)), depth);

@@ -192,7 +192,7 @@ impl FormatDetector {
             }
         };
         // Where a listing has no times, the server is asked for each file.
-        let is_known = position.location.listed().is_some_and(|(stat, _)| stat.source.mtime != (0, 0));
+        let is_known = position.location.listed().is_some_and(|(listed, _)| listed.source.mtime != (0, 0));
         let is_unsure = stat.kind == FileKind::File && self.by_name.is_unsure(&position.location);
         let seen = self.seen_by_name(position, stat);
         let is_certain = !is_unsure && (is_exact || is_known && seen.form == EntryForm::MountedFile);

@@ -288,9 +288,9 @@ impl LocalPath {
     /// Returns the names in the directory at this path, without `.` and `..`.
     pub(crate) fn list(&self) -> Result<Vec<Name>> {
         let read = || -> Result<Vec<Name>> {
-            let (dir, name) = self.holder()?;
+            let (dir, own_name) = self.holder()?;
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-            let fd = open_as(dir.as_fd(), &name, flags)?;
+            let fd = open_as(dir.as_fd(), &own_name, flags)?;
             self.check(&stat_of(&fd)?)?;
             let mut names = Vec::new();
             for found in rustix::fs::Dir::new(fd)? {

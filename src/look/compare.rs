@@ -218,11 +218,11 @@ impl ArrayFile {
                 Some(order) => order.read(at, wanted),
                 None => other.read(at, wanted)?,
             };
-            if one != two || item != other_item || numbers.is_some_and(|(one, two)| one != two) {
+            if one != two || item != other_item || numbers.is_some_and(|(own, others)| own != others) {
                 found.has_other_bytes |= one != two;
                 let pairs = one.chunks_exact(item as usize).zip(two.chunks_exact(other_item as usize));
-                for (n, (one, two)) in pairs.enumerate() {
-                    found.add(at + n as u64, one, two, numbers);
+                for (n, (own, others)) in pairs.enumerate() {
+                    found.add(at + n as u64, own, others, numbers);
                 }
             }
             at += wanted;
@@ -357,7 +357,7 @@ impl Value {
     fn of(bytes: &[u8], (kind, size, is_big): Number) -> Self {
         if kind == 'c' {
             let (real, imaginary) = bytes.split_at_checked(size / 2).unwrap_or_default();
-            let part = |bytes| Self::of(bytes, ('f', size / 2, is_big)).float();
+            let part = |component| Self::of(component, ('f', size / 2, is_big)).float();
             return Self::Complex(part(real), part(imaginary));
         }
         let mut little = [0; 8];

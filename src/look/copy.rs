@@ -87,11 +87,11 @@ pub(super) fn all(
     range: Range,
     target: &mut dyn CopyTarget,
 ) -> std::result::Result<(), Failure> {
-    let read = |error| {
+    let read_failure = |error| {
         reader.report(&error);
         Failure::Read(error)
     };
-    let len = reader.content().map_err(read)?.len();
+    let len = reader.content().map_err(read_failure)?.len();
     let (mut at, end) = range.within(len);
     let mut copy = Copying { reader, buffer: Vec::new(), target };
     let mut renewals = 0;
@@ -104,7 +104,7 @@ pub(super) fn all(
             let hole = data.start.min(end) - at;
             if hole > 0 {
                 // The file may have changed since the hole was found: then this read fails.
-                let last = content.read_at(at + hole - 1, &mut [0]).map_err(read)?;
+                let last = content.read_at(at + hole - 1, &mut [0]).map_err(read_failure)?;
                 if last == 1 && copy.target.skip(hole).map_err(Failure::Write)? {
                     at += hole;
                     continue;
@@ -119,9 +119,9 @@ pub(super) fn all(
             Ok(Err(error)) => return Err(Failure::Write(error)),
             Err(error) if error.kind() == Kind::Changed && renewals < RENEWALS => {
                 renewals += 1;
-                reader.renew().map_err(read)?;
+                reader.renew().map_err(read_failure)?;
             }
-            Err(error) => return Err(read(error)),
+            Err(error) => return Err(read_failure(error)),
         }
     }
     Ok(())

@@ -88,8 +88,8 @@ impl Look {
         self.check_apart(paths, extraction.into, &dir)?;
         let mut run = Run::new(self, extraction, &dir)?;
         let ended = paths_apart(paths).try_for_each(|path| run.path(path, &dir));
-        for (dir, attr) in run.parents.drain(..).rev() {
-            place::finish_directory(&dir, &attr, run.umask);
+        for (parent, attr) in run.parents.drain(..).rev() {
+            place::finish_directory(&parent, &attr, run.umask);
         }
         run.progress.end();
         Ok(run.report(ended, extraction))
@@ -236,9 +236,9 @@ impl<'a> Run<'a> {
             let place = NewName { dir: level.dir.as_fd(), name: &name, force: self.force };
             let entered = self.entry(parent, &name, place)?;
             match entered {
-                Some((dir, made)) => {
+                Some((inner, inner_made)) => {
                     match again(|| self.look.vfs.lookup(parent, &name)) {
-                        Ok(attr) => self.descend(attr.ino, dir, made, &mut levels)?,
+                        Ok(attr) => self.descend(attr.ino, inner, inner_made, &mut levels)?,
                         Err(error) => {
                             self.refuse(error)?;
                             self.at.pop();

@@ -68,7 +68,7 @@ impl Look {
             is_last
                 || self
                     .find(&directory.join(name), true)
-                    .is_ok_and(|found| found.attr.kind == FileKind::Directory)
+                    .is_ok_and(|entered| entered.attr.kind == FileKind::Directory)
         };
         names
             .into_iter()

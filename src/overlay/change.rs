@@ -114,9 +114,9 @@ impl Overlay {
             && let Err(error) = file.set_len(size)
         {
             let kept = Whole(file, size.min(body.size));
-            let file = self.in_memory_instead(&kept, &error.into())?;
-            file.set_len(size)?;
-            body.backing = Backing::File(Arc::new(file));
+            let in_memory = self.in_memory_instead(&kept, &error.into())?;
+            in_memory.set_len(size)?;
+            body.backing = Backing::File(Arc::new(in_memory));
         }
         body.size = size;
         body.edited(false);

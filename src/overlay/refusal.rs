@@ -80,17 +80,17 @@ impl Overlay {
                 );
             }
             let explanation = printable(&explanation);
-            for (name, text) in [(ERROR, explanation.as_bytes()), (REJECTED, text)] {
+            for (name, content) in [(ERROR, explanation.as_bytes()), (REJECTED, text)] {
                 let is_elsewhere = name == ERROR || kept.is_some();
-                if let Err(error) = self.put_text(state, name, text, is_elsewhere, payer) {
+                if let Err(error) = self.put_text(state, name, content, is_elsewhere, payer) {
                     tracing::warn!("{}: {name} can't be made: {error}", self.label().display());
                 }
             }
             for name in [BASE, THEIRS] {
                 self.take(state, OsStr::new(name));
             }
-            for (name, text) in merged {
-                if let Err(error) = self.put_text(state, name, &text, true, payer) {
+            for (name, content) in merged {
+                if let Err(error) = self.put_text(state, name, &content, true, payer) {
                     tracing::warn!("{}: {name} can't be made: {error}", self.label().display());
                 }
             }

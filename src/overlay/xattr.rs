@@ -47,7 +47,7 @@ impl Overlay {
         }
         body.xattrs.remove(name);
         if let Some(value) = value {
-            let taken: usize = body.xattrs.iter().map(|(name, value)| name.len() + value.len()).sum();
+            let taken: usize = body.xattrs.iter().map(|(other, held)| other.len() + held.len()).sum();
             if taken.saturating_add(name.len()).saturating_add(value.len()) > MAX_XATTRS {
                 return Err(errno(libc::ENOSPC));
             }

@@ -372,7 +372,7 @@ impl Object {
         let planned =
             requests(blocks.start..blocks.end.min(self.blocks()), |block| self.is_missing(&pending, block));
         let fetches: Vec<_> =
-            planned.into_iter().map(|blocks| Arc::new(Fetch::new(blocks, deadline, patience))).collect();
+            planned.into_iter().map(|range| Arc::new(Fetch::new(range, deadline, patience))).collect();
         for fetch in &fetches {
             for block in fetch.blocks.clone() {
                 pending.entry(block).or_insert_with(|| fetch.clone());
@@ -418,10 +418,10 @@ impl Object {
     /// Caches the first blocks, which came with the opening.
     fn keep_first(&self, bytes: Vec<u8>) {
         if bytes.len() as u64 == self.size().min(FIRST) && !bytes.is_empty() {
-            for (block, bytes) in (0..).zip(bytes.chunks(BLOCK as usize)) {
-                let bytes = Arc::new(bytes.to_vec());
-                self.shared.cache.put(self.id, block * BLOCK, &bytes);
-                self.keep(block, &bytes);
+            for (block, part) in (0..).zip(bytes.chunks(BLOCK as usize)) {
+                let part = Arc::new(part.to_vec());
+                self.shared.cache.put(self.id, block * BLOCK, &part);
+                self.keep(block, &part);
             }
             self.keep_version();
         }

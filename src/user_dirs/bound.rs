@@ -192,7 +192,7 @@ fn is_kept(name: &OsStr) -> bool {
 fn unused(dir: BorrowedFd<'_>, name: &OsStr) -> Option<Vec<Stat>> {
     let opened = rustix::fs::openat(dir, name, DIRECTORY | OFlags::NOFOLLOW, Mode::empty()).ok()?;
     rustix::fs::flock(&opened, FlockOperation::NonBlockingLockExclusive).ok()?;
-    let stat = |name: &OsString| rustix::fs::statat(&opened, &**name, AtFlags::SYMLINK_NOFOLLOW).ok();
+    let stat = |file: &OsString| rustix::fs::statat(&opened, &**file, AtFlags::SYMLINK_NOFOLLOW).ok();
 
     Some(names(opened.as_fd()).iter().filter_map(stat).collect())
 }

@@ -111,8 +111,8 @@ impl KernelCache {
         if opened.len() >= OPENED && !opened.contains_key(&ino) {
             // The list is full and starts anew. Bytes of a node that is no longer in the list could not be
             // dropped later.
-            for (ino, _) in opened.drain() {
-                self.forget(ino);
+            for (dropped, _) in opened.drain() {
+                self.forget(dropped);
             }
         }
         opened.insert(ino, Opened { file, blocks: blocks.into() });

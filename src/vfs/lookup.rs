@@ -249,7 +249,7 @@ impl Vfs {
             return Ok(Some(ListedDir { parent, held, dir: Arc::new(root) }));
         };
         match root.find(&view.path())? {
-            Some(dir::Node::Dir(dir)) => Ok(Some(ListedDir { parent, held, dir })),
+            Some(dir::Node::Dir(found)) => Ok(Some(ListedDir { parent, held, dir: found })),
             Some(_) => Err(errno(libc::ENOTDIR)),
             None => Err(no_entry()),
         }

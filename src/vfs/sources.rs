@@ -332,7 +332,7 @@ fn position(source: &Path, mountpoint: &Option<Arc<Mountpoint>>, options: &Optio
 fn side_by_side(found: Vec<FoundSource<'_>>) -> Result<Entry> {
     let mut sources: Vec<(OsString, EntryPosition)> = Vec::new();
     let first = found.first().map(|found| (found.position.clone(), found.seen.stat));
-    let (position, stat) = first.ok_or_else(|| Error::new(error::Kind::Usage, "nothing to mount"))?;
+    let (first_position, stat) = first.ok_or_else(|| Error::new(error::Kind::Usage, "nothing to mount"))?;
     for FoundSource { named, position, .. } in found {
         let path = named.label();
         let name = named.name()?.ok_or_else(|| {
@@ -359,7 +359,7 @@ fn side_by_side(found: Vec<FoundSource<'_>>) -> Result<Entry> {
         ..stat
     };
     let class = Class::Sources { sources, stat: Box::new(stat), children: Box::default() };
-    Ok(Entry { serial: 0, parent: None, name: OsString::new(), position, class })
+    Ok(Entry { serial: 0, parent: None, name: OsString::new(), position: first_position, class })
 }
 
 /// Returns the maximum number of files kept open without a reader.

@@ -117,8 +117,8 @@ fn row(n: usize, block: &Result<Block>, known: Option<Verified>, arrays: Option<
         Err(error) => of_error(first.clone(), &error.message()),
     };
     filled(&lines).unwrap_or_else(|| {
-        let lines = of_error(first, "its sizes are larger than any file: see its attributes");
-        filled(&lines).unwrap_or_else(|| " ".repeat(LINE * LINES - 2) + COMMENT + "\n")
+        let fallback = of_error(first, "its sizes are larger than any file: see its attributes");
+        filled(&fallback).unwrap_or_else(|| " ".repeat(LINE * LINES - 2) + COMMENT + "\n")
     })
 }
 
@@ -128,9 +128,9 @@ fn of_facts(first: String, facts: &Facts, known: Option<Verified>) -> [String; L
     let mut lines = [first, comment(), comment(), comment()];
     let last = facts.iter().count();
     let mut shown = 0;
-    for (n, facts) in facts.groups.iter().take(LINES - 1).enumerate() {
+    for (n, group) in facts.groups.iter().take(LINES - 1).enumerate() {
         let mut line = String::from("  ");
-        for fact in facts {
+        for fact in group {
             shown += 1;
             if shown == last {
                 let _ = write!(line, " verified: {verified},");

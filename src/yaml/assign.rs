@@ -43,7 +43,7 @@ impl Assignment {
                     break;
                 }
                 '.' => path.push(String::new()),
-                '\\' => key.extend(letters.next().map(|(_, letter)| letter)),
+                '\\' => key.extend(letters.next().map(|(_, escaped)| escaped)),
                 letter => key.push(letter),
             }
         }
@@ -478,8 +478,8 @@ impl<'t> Finder<'t> {
                 .then(|| format!("{known} is a sequence of {count} items, which are counted from 0"));
             self.places[n] = KeyPlace { depth, obstacle, mapping: Some(mapping) };
         }
-        let end = self.end;
-        self.set(&closed.exact, &closed.start, end, None);
+        let node_end = self.end;
+        self.set(&closed.exact, &closed.start, node_end, None);
         if !closed.is_key {
             self.node_ended();
         }
@@ -514,9 +514,9 @@ impl<'t> Finder<'t> {
             }
             if assignment.is_bare_scalar
                 && tag.is_some()
-                && let Some(tag) = written_tag(old)
+                && let Some(written) = written_tag(old)
             {
-                new += &format!("{tag} ");
+                new += &format!("{written} ");
             }
             new += &assignment.value;
             if old.ends_with(b"\n") {

@@ -93,10 +93,10 @@ fn copy_match(out: &mut [u8], at: usize, distance: usize, count: usize) {
     {
         let steps = count.div_ceil(STEP);
         if let Some(source) = source.get(..steps * STEP) {
-            let (source, _) = source.as_chunks::<STEP>();
-            let (target, _) = after.as_chunks_mut::<STEP>();
-            for (target, source) in target.iter_mut().zip(source) {
-                *target = *source;
+            let (sources, _) = source.as_chunks::<STEP>();
+            let (targets, _) = after.as_chunks_mut::<STEP>();
+            for (to, step) in targets.iter_mut().zip(sources) {
+                *to = *step;
             }
             return;
         }

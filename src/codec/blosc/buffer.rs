@@ -148,10 +148,10 @@ impl<'a> Buffer<'a> {
             Special::Nan => value.extend(f32::NAN.to_le_bytes()),
             Special::Value => {
                 let at = self.at(self.header.size().into())?;
-                let len = u64::from(self.header.cbytes() - self.header.size());
-                fill(&mut value, self.stored, at, len)?;
-                if value.len() as u64 != len || value.is_empty() {
-                    return Err(cut_off(self.stored, at, len));
+                let value_len = u64::from(self.header.cbytes() - self.header.size());
+                fill(&mut value, self.stored, at, value_len)?;
+                if value.len() as u64 != value_len || value.is_empty() {
+                    return Err(cut_off(self.stored, at, value_len));
                 }
             }
         }

@@ -54,9 +54,9 @@ impl Filter {
     pub(super) const DELTA: Self = Self { code: DELTA, meta: 0 };
 
     /// Returns the filters that two lists of bytes name: their codes and their metadata.
-    pub(super) fn list(codes: &[u8], meta: &[u8]) -> Filters {
+    pub(super) fn list(codes: &[u8], metas: &[u8]) -> Filters {
         let mut filters = Filters::default();
-        for ((filter, code), meta) in filters.iter_mut().zip(codes).zip(meta) {
+        for ((filter, code), meta) in filters.iter_mut().zip(codes).zip(metas) {
             *filter = Self { code: *code, meta: *meta };
         }
         filters
@@ -161,20 +161,20 @@ pub(super) fn undo_delta_within(typesize: usize, block: &mut [u8]) {
 pub(super) fn undo_delta(typesize: usize, first: &[u8], block: &mut [u8]) {
     let width = delta_width(typesize);
     let whole = block.len() - block.len() % width;
-    for (byte, first) in block[..whole].iter_mut().zip(first) {
-        *byte ^= first;
+    for (byte, of_first) in block[..whole].iter_mut().zip(first) {
+        *byte ^= of_first;
     }
 }
 
 /// Undoes bytedelta in a block of `width` planes. Bytes after the planes are not stored.
 pub(super) fn undo_byte_delta(width: usize, block: &mut [u8]) -> Result<()> {
-    let plane = block.len().checked_div(width).unwrap_or(0);
-    if plane * width != block.len() {
+    let plane_len = block.len().checked_div(width).unwrap_or(0);
+    if plane_len * width != block.len() {
         let what =
             format!("the filter bytedelta({width}) has lost the last bytes of a block of {}", block.len());
         return Err(Error::damaged(what));
     }
-    for plane in block.chunks_exact_mut(plane.max(1)) {
+    for plane in block.chunks_exact_mut(plane_len.max(1)) {
         let mut sum = 0_u8;
         for byte in plane {
             sum = sum.wrapping_add(*byte);

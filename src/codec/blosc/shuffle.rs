@@ -45,8 +45,8 @@ pub(super) fn unshuffle_bits(typesize: usize, shuffled: &[u8], out: &mut [u8], p
             planes.resize(rows.len(), 0);
         }
         let planes = &mut planes[..rows.len()];
-        for (rows, plane) in rows.chunks_exact(count).zip(planes.chunks_exact_mut(count)) {
-            rows_to_plane(rows, plane);
+        for (plane_rows, plane) in rows.chunks_exact(count).zip(planes.chunks_exact_mut(count)) {
+            rows_to_plane(plane_rows, plane);
         }
         unshuffle_bytes(typesize, planes, elements);
     }
@@ -83,9 +83,9 @@ fn interleave<const T: usize>(planes: &[u8], out: &mut [u8]) {
     tail.copy_from_slice(rest);
     let mut one = [[0; TILE]; T];
     let mut other = [[0; TILE]; T];
-    for (tile, out) in elements.chunks_mut(T * TILE).enumerate() {
+    for (tile, out_tile) in elements.chunks_mut(T * TILE).enumerate() {
         let streams = planes.chunks_exact(count).map(|plane| &plane[tile * TILE..]);
-        weave_tile(streams, out, &mut one, &mut other);
+        weave_tile(streams, out_tile, &mut one, &mut other);
     }
 }
 
@@ -100,13 +100,13 @@ fn scatter<const G: usize>(typesize: usize, planes: &[u8], out: &mut [u8]) {
     let mut other = [[0; TILE]; G];
     let mut woven = [[0; TILE]; G];
     // Without elements there is no tile, so neither `count` nor a tile's width is 0 below.
-    for (tile, out) in elements.chunks_mut(typesize * TILE).enumerate() {
-        let woven = &mut woven.as_flattened_mut()[..out.len() / typesize * G];
-        for (group, planes) in planes.chunks_exact(G * count).enumerate() {
-            let streams = planes.chunks_exact(count).map(|plane| &plane[tile * TILE..]);
+    for (tile, out_tile) in elements.chunks_mut(typesize * TILE).enumerate() {
+        let woven = &mut woven.as_flattened_mut()[..out_tile.len() / typesize * G];
+        for (group, group_planes) in planes.chunks_exact(G * count).enumerate() {
+            let streams = group_planes.chunks_exact(count).map(|plane| &plane[tile * TILE..]);
             weave_tile(streams, woven, &mut one, &mut other);
-            for (out, item) in out.chunks_exact_mut(typesize).zip(woven.as_chunks::<G>().0) {
-                out[group * G..][..G].copy_from_slice(item);
+            for (element, item) in out_tile.chunks_exact_mut(typesize).zip(woven.as_chunks::<G>().0) {
+                element[group * G..][..G].copy_from_slice(item);
             }
         }
     }
@@ -159,12 +159,12 @@ fn weave_tile<'a, const T: usize>(
 #[inline(always)]
 fn weave<const N: usize>(streams: &[u8], out: &mut [u8], width: usize) {
     let len = width * N;
-    for (pair, out) in streams.chunks_exact(2 * len).zip(out.chunks_exact_mut(2 * len)) {
-        let (left, right) = pair.split_at(len);
-        let items = left.as_chunks::<N>().0.iter().zip(right.as_chunks::<N>().0);
-        let (out, _) = out.as_chunks_mut::<N>();
-        for (out, (left, right)) in out.as_chunks_mut::<2>().0.iter_mut().zip(items) {
-            *out = [*left, *right];
+    for (pair, merged) in streams.chunks_exact(2 * len).zip(out.chunks_exact_mut(2 * len)) {
+        let (one, other) = pair.split_at(len);
+        let items = one.as_chunks::<N>().0.iter().zip(other.as_chunks::<N>().0);
+        let (places, _) = merged.as_chunks_mut::<N>();
+        for (place, (left, right)) in places.as_chunks_mut::<2>().0.iter_mut().zip(items) {
+            *place = [*left, *right];
         }
     }
 }

@@ -41,9 +41,9 @@ impl Span {
             return None;
         }
         let piece = (offset - self.start.decoded) / self.piece;
-        let offset = self.start.decoded + piece * self.piece;
-        let len = self.piece.min(self.end.decoded - offset);
-        Some(Chunk { index: self.start.chunks + piece, offset, len })
+        let start = self.start.decoded + piece * self.piece;
+        let len = self.piece.min(self.end.decoded - start);
+        Some(Chunk { index: self.start.chunks + piece, offset: start, len })
     }
 }
 

@@ -63,8 +63,8 @@ impl Inverse {
     fn permute(&mut self, column: &LastColumn) {
         let mut first = [0; 256];
         let mut sum = 0;
-        for (first, count) in first.iter_mut().zip(column.counts.0) {
-            *first = sum;
+        for (slot, count) in first.iter_mut().zip(column.counts.0) {
+            *slot = sum;
             sum += count;
         }
         let rows = &mut self.rows[..column.len];

@@ -62,16 +62,16 @@ pub(super) fn read(bits: &mut Bits<'_>, block_size: usize, codes: &mut SymbolCod
             reason: "the block is randomised, an obsolete form of bzip2 0.9.0",
         });
     }
-    let at = bits.bit();
+    let origin_at = bits.bit();
     let origin = bits.take(24)? as usize;
     if origin > block_size + ORIGIN_SLACK {
-        return Err(Fault::Broken { bit: at, reason: "the origin of the block is beyond its end" });
+        return Err(Fault::Broken { bit: origin_at, reason: "the origin of the block is beyond its end" });
     }
     let (values, occurring) = read_symbol_map(bits)?;
-    let at = bits.bit();
+    let count_at = bits.bit();
     let code_count = bits.take(3)? as usize;
     if !(2..=CODES).contains(&code_count) {
-        return Err(Fault::Broken { bit: at, reason: "the block does not have 2 to 6 codes" });
+        return Err(Fault::Broken { bit: count_at, reason: "the block does not have 2 to 6 codes" });
     }
     read_selectors(bits, code_count, &mut codes.selectors)?;
     for code in codes.codes.iter_mut().take(code_count) {

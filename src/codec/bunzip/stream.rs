@@ -137,7 +137,7 @@ impl BlockChain {
                 more => read = header.len().min(read + more),
             }
         }
-        let right = header[..read].iter().zip(SIGNATURE).all(|(&byte, wanted)| byte == wanted);
+        let right = header[..read].iter().zip(SIGNATURE).all(|(&found, wanted)| found == wanted);
         let level = Level::from_digit(header[3]).filter(|_| right && read == header.len());
         let Some(level) = level else {
             let bit = byte * 8;

@@ -94,17 +94,17 @@ fn symbol(codes: &Codes, word: u64, bits_left: usize) -> Result<(Symbol, usize),
     }
     let length = length(entry, word);
     let word = word >> taken;
-    let mut entry = codes.distances[low(word, DISTANCE_BITS) as usize];
-    if entry & SUBTABLE != 0 {
-        let within = low(word >> DISTANCE_BITS, choosing_bits(entry)) as usize;
-        entry = codes.distances[((entry >> 16) as usize + within) & (DISTANCE_TABLE - 1)];
+    let mut distance_entry = codes.distances[low(word, DISTANCE_BITS) as usize];
+    if distance_entry & SUBTABLE != 0 {
+        let within = low(word >> DISTANCE_BITS, choosing_bits(distance_entry)) as usize;
+        distance_entry = codes.distances[((distance_entry >> 16) as usize + within) & (DISTANCE_TABLE - 1)];
     }
-    let taken = taken + total_bits(entry) as usize;
+    let taken = taken + total_bits(distance_entry) as usize;
     if taken > bits_left {
         return Err(Wrong::Short);
     }
-    if entry & EXCEPTION != 0 {
+    if distance_entry & EXCEPTION != 0 {
         return Err(Reason::Distance.into());
     }
-    Ok((Symbol::Match(Match { length, distance: distance(entry, word) }), taken))
+    Ok((Symbol::Match(Match { length, distance: distance(distance_entry, word) }), taken))
 }

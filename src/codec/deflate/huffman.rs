@@ -241,10 +241,10 @@ impl Filler<'_> {
             spans[length as usize] = (start, literals, end);
             for first in 1..length {
                 let (from, to, _) = spans[first as usize];
-                let (start, _, end) = spans[(length - first) as usize];
+                let (more_from, _, more_to) = spans[(length - first) as usize];
                 for &(code, literal) in &placed[from..to] {
                     for &(more, entry) in
-                        placed[start..end].iter().filter(|(_, entry)| entry & EXCEPTION == 0)
+                        placed[more_from..more_to].iter().filter(|(_, entry)| entry & EXCEPTION == 0)
                     {
                         table[(code | more << first) as usize] = joined(literal, entry);
                     }

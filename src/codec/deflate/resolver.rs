@@ -88,8 +88,8 @@ impl Resolver {
 fn replace(symbols: &[u16], table: &[u8; 1 << 16], out: &mut [u8]) {
     let known = |&symbol: &u16| table[usize::from(symbol)];
     let (eights, rest) = symbols.as_chunks::<8>();
-    let (to, last) = out.as_chunks_mut::<8>();
-    for (to, eight) in to.iter_mut().zip(eights) {
+    let (to_eights, last) = out.as_chunks_mut::<8>();
+    for (to, eight) in to_eights.iter_mut().zip(eights) {
         let shifted = eight.iter().zip((0..).step_by(8)).map(|(symbol, at)| u64::from(known(symbol)) << at);
         *to = shifted.fold(0, |word, byte| word | byte).to_le_bytes();
     }

@@ -89,10 +89,10 @@ impl Unframing {
         }
         let within = error.get_ref();
         // An error of the underlying file is passed on unchanged.
-        if let Some(error) = within.and_then(|error| error.downcast_ref::<Error>()) {
-            return error.clone();
+        if let Some(own) = within.and_then(|inner| inner.downcast_ref::<Error>()) {
+            return own.clone();
         }
-        let reason = match within.and_then(|error| error.downcast_ref::<FrameError>()) {
+        let reason = match within.and_then(|inner| inner.downcast_ref::<FrameError>()) {
             Some(FrameError::ContentChecksumError) => {
                 self.suspect = Some(self.frame_start);
                 "its checksum is wrong".to_owned()
@@ -101,11 +101,11 @@ impl Unframing {
             Some(FrameError::DictionaryNotSupported) => {
                 return self.input().place(Error::unsupported("the LZ4 frame needs a dictionary"));
             }
-            Some(FrameError::DecompressionError(error)) => error.to_string(),
+            Some(FrameError::DecompressionError(cause)) => cause.to_string(),
             Some(FrameError::ContentLengthError { expected, actual }) => {
                 format!("it decodes to {actual} bytes, but its header says {expected}")
             }
-            Some(error) => error.to_string(),
+            Some(fault) => fault.to_string(),
             None => error.to_string(),
         };
         self.input().damaged(format!("the LZ4 frame is broken: {reason}"))

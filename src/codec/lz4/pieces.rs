@@ -292,7 +292,7 @@ fn table_name(offset: u64, len: u64) -> String {
 
 /// Parses a kept table: the starts of the chunks, and the end of the last one.
 fn starts(bytes: &[u8], least: u64, stored: u64) -> Option<Vec<PieceStart>> {
-    let number = |bytes: &[u8]| bytes.first_chunk().map(|bytes| u64::from_le_bytes(*bytes));
+    let number = |field: &[u8]| field.first_chunk().map(|eight| u64::from_le_bytes(*eight));
     let (first, rest) = bytes.split_at_checked(8)?;
     if number(first)? != least {
         return None;
@@ -326,7 +326,7 @@ impl Chunks for Lz4Pieces {
         let Some(start) = after.checked_sub(1).and_then(|index| table.chunks.get(index)) else {
             return Ok(None);
         };
-        let end = table.chunks.get(after).map_or(table.next.offset, |start| start.offset);
+        let end = table.chunks.get(after).map_or(table.next.offset, |next| next.offset);
         Ok(Some(Chunk { index: after as u64 - 1, offset: start.offset, len: end - start.offset }))
     }
 

@@ -216,11 +216,11 @@ impl Scout {
     }
 
     /// Adds the bytes of windows that were requested; the first one is that of a header which is proven.
-    pub(super) fn add(&mut self, windows: Vec<Window>, bytes: Vec<Vec<u8>>) {
+    pub(super) fn add(&mut self, windows: Vec<Window>, contents: Vec<Vec<u8>>) {
         let Some(last) = self.last else { return };
         let known = self.anchors.len();
         let mut offsets = BTreeSet::new();
-        for (n, (window, bytes)) in windows.into_iter().zip(bytes).enumerate() {
+        for (n, (window, bytes)) in windows.into_iter().zip(contents).enumerate() {
             if n > 0 {
                 offsets.insert(window.offset);
                 if let Some(at) = likely_header(&bytes, last) {

@@ -259,7 +259,7 @@ impl TableSlot {
             entries.extend(part.chunks_exact(8 * N).map(|entry| {
                 let mut numbers = [0; N];
                 for (number, eight) in numbers.iter_mut().zip(entry.chunks_exact(8)) {
-                    *number = eight.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte));
+                    *number = eight.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte));
                 }
                 numbers
             }));

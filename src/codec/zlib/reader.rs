@@ -244,10 +244,10 @@ impl ZlibReader {
             out.get(end.saturating_sub(WINDOW)..end).map(<[u8]>::to_vec)
         };
         let offset = self.here.offset;
-        let len = out.len() - start;
+        let decoded_len = out.len() - start;
         self.note(piece.checkpoints(offset, window_at), offset, &out[start..]);
         self.window = out[out.len().saturating_sub(WINDOW)..].to_vec();
-        self.go_behind(&piece, len);
+        self.go_behind(&piece, decoded_len);
         ahead::give_back(&self.zlib, piece);
         Ok(start)
     }

@@ -214,9 +214,9 @@ impl NewStoredTable {
         packed: &dyn Fn(&PackedCheckpoint) -> Option<Vec<u8>>,
         pass: &dyn Fn() -> Result<Box<dyn SegmentReader>>,
     ) {
-        let Some((entries, crcs)) = self.entries(slot.data_size()) else { return };
+        let Some((entries, crcs_of_spans)) = self.entries(slot.data_size()) else { return };
         let mut records = |out: &mut dyn io::Write| {
-            for (n, crcs) in crcs.iter().enumerate() {
+            for (n, crcs) in crcs_of_spans.iter().enumerate() {
                 let window = match n.checked_sub(1).and_then(|n| self.marks.get(n)) {
                     Some(mark) => packed(mark).ok_or_else(|| io::Error::other("a window can't be read"))?,
                     None => Vec::new(),

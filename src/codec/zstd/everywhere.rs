@@ -59,11 +59,11 @@ impl Everywhere {
         all.entries = positions.len();
         for (at, offset, dictionary) in positions.iter().step_by(positions.len() / most.max(1) + 1) {
             let input = Input::range(stored, *at, u64::MAX);
-            let mut blocks = BlockDecoder::within(input, Box::<Context>::default(), header, dictionary)?;
+            let mut rest_blocks = BlockDecoder::within(input, Box::<Context>::default(), header, dictionary)?;
             let mut rest = Vec::new();
             loop {
-                let block = blocks.block()?;
-                blocks.decode(block, &mut rest)?;
+                let block = rest_blocks.block()?;
+                rest_blocks.decode(block, &mut rest)?;
                 if block.last {
                     break;
                 }

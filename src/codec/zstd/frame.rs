@@ -107,8 +107,8 @@ fn end_of_frame(stored: &Arc<dyn Content>, start: u64) -> Result<u64> {
     let mut input = Input::range(stored, start, u64::MAX).in_reads_of(HEADER_READ);
     let header = Header::read(&mut input)?;
     loop {
-        let (stored, _, last) = block(&mut input)?;
-        input.skip(stored);
+        let (stored_len, _, last) = block(&mut input)?;
+        input.skip(stored_len);
         if last {
             break;
         }

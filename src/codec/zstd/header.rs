@@ -59,7 +59,8 @@ impl Header {
             _ => Some(number),
         };
         let described = available.get(5).map_or(0, |byte| described_window(*byte));
-        let window = content_size.filter(|size| single || *size < described).unwrap_or(described);
+        let window =
+            content_size.filter(|content_size| single || *content_size < described).unwrap_or(described);
         input.take(at + size);
         Ok(Self { window, content_size, checked: descriptor >> 2 & 1 == 1, needs_more })
     }

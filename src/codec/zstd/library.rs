@@ -169,12 +169,12 @@ impl Steps for Unpacking {
             return Ok(0);
         }
         let wanted = self.portion();
-        let input = if self.has_output { &[] } else { self.input.at_least(wanted)? };
-        if input.is_empty() && !self.has_output {
+        let available = if self.has_output { &[] } else { self.input.at_least(wanted)? };
+        if available.is_empty() && !self.has_output {
             self.end = Some(Err(self.input.cut_off()));
             return Ok(0);
         }
-        let portion = &input[..input.len().min(wanted)];
+        let portion = &available[..available.len().min(wanted)];
         let mut input = InBuffer::around(portion);
         let mut output = OutBuffer::around(out);
         let Some(context) = &mut self.context.0 else { return Err(Error::damaged("there is no decoder")) };

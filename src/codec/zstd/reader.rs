@@ -298,14 +298,14 @@ impl CheckpointMaker {
             if let (Some(start), Some(output)) = (start, output)
                 && let Some(head) = self.memory.head(output, content)
             {
-                let output = std::mem::take(&mut self.window);
+                let window = std::mem::take(&mut self.window);
                 let within = EntryPoint {
                     position,
                     header,
                     decoded_start: self.decoded_start,
                     memory: self.memory.clone(),
                 };
-                zstd.add(within, head, output, start);
+                zstd.add(within, head, window, start);
                 self.due = zstd.due(at, header);
             } else if at - self.due > LATE {
                 self.window = Vec::new();

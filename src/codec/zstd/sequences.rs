@@ -63,9 +63,9 @@ pub(super) fn follow(
     for sequences_left in (0..sequences.count).rev() {
         let value = 1_u32.checked_shl(code.code.into())?;
         offsets = offsets.after(value + bits.take(code.code.into())?, length.code == 0)?;
-        let of_match = MATCH_BITS.get(usize::from(matched.code))?;
-        let of_literals = LITERAL_BITS.get(usize::from(length.code))?;
-        bits.skip(u32::from(of_match + of_literals))?;
+        let match_bits = MATCH_BITS.get(usize::from(matched.code))?;
+        let literal_bits = LITERAL_BITS.get(usize::from(length.code))?;
+        bits.skip(u32::from(match_bits + literal_bits))?;
         if sequences_left > 0 {
             let of_length = length.bits;
             let of_match = matched.bits;

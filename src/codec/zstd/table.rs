@@ -197,8 +197,8 @@ impl ZstdTable {
     pub(super) fn add(self: &Arc<Self>, within: EntryPoint, head: Vec<u8>, content: Vec<u8>, start: usize) {
         let number = {
             let mut state = self.state();
-            let last = state.marks.last().map_or(0, |mark| mark.position.offset);
-            if state.checksums.at != within.position.offset || last >= within.position.offset {
+            let last_offset = state.marks.last().map_or(0, |mark| mark.position.offset);
+            if state.checksums.at != within.position.offset || last_offset >= within.position.offset {
                 return;
             }
             let crcs = state.checksums.end_span().into();

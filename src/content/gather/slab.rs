@@ -52,11 +52,11 @@ struct Tiles {
 impl Slab<'_> {
     /// Gathers the whole slab.
     pub(super) fn gather(&self, out: &mut [u8]) -> Result<()> {
-        let mut to = self.item;
+        let mut out_stride = self.item;
         let mut axes = Vec::with_capacity(self.axes.len());
         for axis in self.axes.iter().rev() {
-            axes.push(SlabAxis { len: axis.len, from: axis.stride, to });
-            to = to.saturating_mul(axis.len);
+            axes.push(SlabAxis { len: axis.len, from: axis.stride, to: out_stride });
+            out_stride = out_stride.saturating_mul(axis.len);
         }
         let tiles = Tiles::new(self.item, axes);
         let mut tile = Vec::new();
@@ -122,10 +122,10 @@ impl Tiles {
             let mut from = i128::from(start);
             let mut to = 0;
             let mut lengths = Vec::with_capacity(at.len());
-            for ((axis, count), at) in self.loops.iter().zip(&at) {
-                from += i128::from(axis.from) * i128::from(*at);
-                to += axis.to * at;
-                lengths.push((*count).min(axis.len - at));
+            for ((axis, count), place) in self.loops.iter().zip(&at) {
+                from += i128::from(axis.from) * i128::from(*place);
+                to += axis.to * place;
+                lengths.push((*count).min(axis.len - place));
             }
             // All elements lie in the content.
             take(u64::try_from(from).unwrap_or_default(), &lengths, to)?;
@@ -196,9 +196,9 @@ impl Tiles {
         loop {
             let mut from = below_line as i64;
             let mut to = 0;
-            for (axis, at) in line.iter().zip(&at) {
-                from += axis.from * *at as i64;
-                to += axis.to * at;
+            for (axis, place) in line.iter().zip(&at) {
+                from += axis.from * *place as i64;
+                to += axis.to * place;
             }
             let elements = tile.get(from as usize..).unwrap_or_default();
             if let Some(out) = out.get_mut(to as usize..).and_then(|out| out.get_mut(..run)) {
@@ -231,10 +231,10 @@ fn pick(from: &[u8], pitch: isize, item: usize, out: &mut [u8]) {
         (16, false) => pick_some::<16>(from, pitch, out),
         _ => {
             let lines = out.len() / item;
-            for (n, out) in out.chunks_exact_mut(item).enumerate() {
+            for (n, element) in out.chunks_exact_mut(item).enumerate() {
                 let at = pitch * if backwards { lines - 1 - n } else { n };
                 if let Some(from) = from.get(at..at + item) {
-                    out.copy_from_slice(from);
+                    element.copy_from_slice(from);
                 }
             }
         }
@@ -244,16 +244,16 @@ fn pick(from: &[u8], pitch: isize, item: usize, out: &mut [u8]) {
 fn pick_some<const ITEM: usize>(from: &[u8], pitch: usize, out: &mut [u8]) {
     if pitch < ITEM {
         // The elements overlap.
-        for (n, out) in out.as_chunks_mut::<ITEM>().0.iter_mut().enumerate() {
+        for (n, element) in out.as_chunks_mut::<ITEM>().0.iter_mut().enumerate() {
             if let Some(from) = from.get(n * pitch..).and_then(|from| from.first_chunk()) {
-                *out = *from;
+                *element = *from;
             }
         }
         return;
     }
-    for (out, line) in out.as_chunks_mut::<ITEM>().0.iter_mut().zip(from.chunks(pitch)) {
-        if let Some(from) = line.first_chunk() {
-            *out = *from;
+    for (element, line) in out.as_chunks_mut::<ITEM>().0.iter_mut().zip(from.chunks(pitch)) {
+        if let Some(first) = line.first_chunk() {
+            *element = *first;
         }
     }
 }

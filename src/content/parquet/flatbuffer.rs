@@ -64,11 +64,11 @@ fn table(fields: &[Option<BufferPart>], out: &mut Vec<u8>) -> usize {
     for len in &head {
         out.extend((*len as u16).to_le_bytes());
     }
-    let mut place = OFFSET_LEN;
+    let mut next_place = OFFSET_LEN;
     for field in fields {
-        let at = if field.is_some() { place } else { 0 };
+        let at = if field.is_some() { next_place } else { 0 };
         out.extend((at as u16).to_le_bytes());
-        place += if field.is_some() { OFFSET_LEN } else { 0 };
+        next_place += if field.is_some() { OFFSET_LEN } else { 0 };
     }
     out.resize(out.len().next_multiple_of(OFFSET_LEN), 0);
     let table = out.len();

@@ -143,7 +143,7 @@ pub(super) fn footer(
 fn count(column: &Column) -> usize {
     match column {
         Column::Values(_) => 1,
-        Column::Group { columns, .. } => 1 + columns.iter().map(|(_, column)| count(column)).sum::<usize>(),
+        Column::Group { columns, .. } => 1 + columns.iter().map(|(_, part)| count(part)).sum::<usize>(),
         Column::List(_, of) => 2 + count(of),
     }
 }
@@ -165,8 +165,8 @@ fn schema(out: &mut Writer, name: &str, column: &Column, in_nullable: bool) {
     match column {
         Column::Group { columns, nullable } => {
             group(out, Some(repetition(*nullable)), name, columns.len());
-            for (name, column) in columns {
-                schema(out, name, column, in_nullable || *nullable);
+            for (part_name, part) in columns {
+                schema(out, part_name, part, in_nullable || *nullable);
             }
         }
         Column::List(_, of) => {

@@ -104,8 +104,8 @@ impl Group {
 impl ColumnChunk {
     fn new(shape: &ColumnShape, per_row: u64, rows: u64, start: u64) -> Option<Self> {
         let page_rows = page_rows(shape, per_row).min(rows.max(1));
-        let size = |rows: u64| -> Option<(u64, u64)> {
-            let values = rows.checked_mul(per_row)?;
+        let size = |count: u64| -> Option<(u64, u64)> {
+            let values = count.checked_mul(per_row)?;
             let len = shape.page_len(values)?;
             Some((len.checked_add(page_header(len, values).len() as u64)?, len))
         };

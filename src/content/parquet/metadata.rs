@@ -84,7 +84,7 @@ fn field(name: &str, column: &Column, in_nullable: bool, facts: &Facts) -> Buffe
         }
         Column::Group { columns, nullable } => {
             let inner = in_nullable || *nullable;
-            let child = |(name, column): &(String, Column)| field(name, column, inner, &no_facts);
+            let child = |(part_name, part): &(String, Column)| field(part_name, part, inner, &no_facts);
             (*nullable && !in_nullable, kind::STRUCT, Vec::new(), columns.iter().map(child).collect())
         }
         Column::List(_, of) => {
@@ -133,9 +133,9 @@ fn yaml(columns: &[(String, Column)], facts: &[Facts]) -> String {
     let none = Facts::new();
     let facts = facts.iter().chain(std::iter::repeat(&none));
     let mut text = "datatype:\n".to_owned();
-    for ((name, column), facts) in columns.iter().zip(facts) {
+    for ((name, column), of_column) in columns.iter().zip(facts) {
         let _ = write!(text, "- {{name: {}", quoted(name));
-        for (key, value) in facts.iter().filter(|(key, _)| OF_ASTROPY.contains(key)) {
+        for (key, value) in of_column.iter().filter(|(key, _)| OF_ASTROPY.contains(key)) {
             let _ = write!(text, ", {key}: {}", quoted(value));
         }
         let _ = writeln!(text, ", datatype: {}}}", datatype(column));

@@ -140,8 +140,8 @@ impl SlotLayout {
         let extremes = known.and_then(|known| known.extremes.as_ref());
         let (min, max) = extremes.map_or((&zeros, &zeros), |extremes| (&extremes.min, &extremes.max));
         let mut last = 0;
-        let mut number = |is_known: bool, known: i16| {
-            last = if is_known { known } else { last + UNKNOWN };
+        let mut number = |is_known: bool, id: i16| {
+            last = if is_known { id } else { last + UNKNOWN };
             last
         };
         out.padded(
@@ -307,10 +307,10 @@ fn extend<W: Ord + Copy + From<T>, T: Ord + Copy>(
     found: &mut Option<Extremes<W>>,
     values: impl Iterator<Item = T>,
 ) {
-    let fold = values.fold(None, |found: Option<Extremes<T>>, value| {
-        Some(found.map_or(Extremes { min: value, max: value }, |found| Extremes {
-            min: found.min.min(value),
-            max: found.max.max(value),
+    let fold = values.fold(None, |so_far: Option<Extremes<T>>, value| {
+        Some(so_far.map_or(Extremes { min: value, max: value }, |extremes| Extremes {
+            min: extremes.min.min(value),
+            max: extremes.max.max(value),
         }))
     });
     if let Some(Extremes { min, max }) = fold {

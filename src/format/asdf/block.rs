@@ -284,22 +284,22 @@ impl BlockScan<'_> {
             Some(end) => self.next(end)?,
             None => AfterBlock::Neither(offset.saturating_add(PREFIX)),
         };
-        let end_at = |offset| WalkStep::End(End { offset, streamed: false });
+        let end_at = |at| WalkStep::End(End { offset: at, streamed: false });
         Ok(match next {
-            AfterBlock::Block(offset) => {
-                if Some(offset) != end {
-                    let from = end.unwrap_or(offset);
-                    self.note(from, Some(n), AsdfDefect::Padding(offset - from));
+            AfterBlock::Block(start) => {
+                if Some(start) != end {
+                    let from = end.unwrap_or(start);
+                    self.note(from, Some(n), AsdfDefect::Padding(start - from));
                 }
-                WalkStep::Next(offset)
+                WalkStep::Next(start)
             }
-            AfterBlock::Index(offset) => {
-                self.behind_index(offset)?;
-                end_at(offset)
+            AfterBlock::Index(at) => {
+                self.behind_index(at)?;
+                end_at(at)
             }
             AfterBlock::EndOfFile => end_at(self.size),
             AfterBlock::Neither(from) => match self.by_index(n, end, from)? {
-                Some(AfterBlock::Block(next)) => WalkStep::Next(next),
+                Some(AfterBlock::Block(start)) => WalkStep::Next(start),
                 Some(_) => end_at(self.size),
                 // Only the next block's magic is damaged.
                 None if end.is_some() && first::likely_end(self, from)?.is_some() => WalkStep::Next(from),
@@ -358,12 +358,12 @@ impl BlockScan<'_> {
         let end = header.end();
         if end.is_none_or(|end| end > self.size) {
             let there = self.size.saturating_sub(header.data_offset());
-            if let Some(end) =
-                header.data_offset().checked_add(header.used_size).filter(|end| *end <= self.size)
-                && matches!(self.next(end)?, AfterBlock::Block(_) | AfterBlock::Index(_))
+            if let Some(used_end) =
+                header.data_offset().checked_add(header.used_size).filter(|used_end| *used_end <= self.size)
+                && matches!(self.next(used_end)?, AfterBlock::Block(_) | AfterBlock::Index(_))
             {
                 self.note(offset, Some(n), AsdfDefect::AllocatedSize(header.allocated_size));
-                return Ok(Some(end));
+                return Ok(Some(used_end));
             }
             let lost = there < header.used_size || header.data_offset() > self.size;
             let (size, lost) = if lost {
@@ -466,8 +466,8 @@ impl BlockScan<'_> {
             self.note(from, Some(n), AsdfDefect::BridgedBytes);
         }
         for offset in lost {
-            let n = self.blocks.offsets.len();
-            self.note(offset, Some(n), AsdfDefect::LostBlock(Vec::new()));
+            let number = self.blocks.offsets.len();
+            self.note(offset, Some(number), AsdfDefect::LostBlock(Vec::new()));
             self.blocks.offsets.push(offset);
         }
     }

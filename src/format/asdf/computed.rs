@@ -32,8 +32,8 @@ impl Computed {
     fn place<T: Send + Sync + 'static>(&self) -> &Place<T> {
         let mut at = &self.first;
         loop {
-            let place = || Place::<T> { value: OnceLock::new(), computing: Mutex::new(()) };
-            let new = || Box::new(ValueSlot { place: Box::new(place()), next: OnceLock::new() });
+            let new_place = || Place::<T> { value: OnceLock::new(), computing: Mutex::new(()) };
+            let new = || Box::new(ValueSlot { place: Box::new(new_place()), next: OnceLock::new() });
             let entry = at.get_or_init(new);
             match entry.place.downcast_ref() {
                 Some(place) => return place,

@@ -188,10 +188,10 @@ fn shown(file: &AsdfFile) -> Result<Entries> {
         let dir = dirs.renamed(path);
         // From a directory of `fits/` to the directory of the ASDF file.
         let up = "../".repeat(dir.names().len() + 2);
-        items.extend(files.iter().map(|(name, path)| Item {
+        items.extend(files.iter().map(|(name, target)| Item {
             dir: dir.clone(),
             file: name.to_string(),
-            what: FitsEntry::Link(format!("{up}{path}").into()),
+            what: FitsEntry::Link(format!("{up}{target}").into()),
         }));
     }
     let Nodes { documents, mentions, .. } = nodes;
@@ -275,11 +275,11 @@ fn array_file(file: &Arc<AsdfFile>, number: usize) -> Result<File> {
     let is_mask = same_paths::is_mask(item);
     let of_pixels = path_of_pixels(item);
     let unit = if is_mask { None } else { unit_of(file, &path)? };
-    let array = match &item.what {
+    let lengths = match &item.what {
         ArrayEntry::Array(array) | ArrayEntry::Mask(Masked { of: array, .. }) => nodes::lengths(array),
         _ => None,
     };
-    let solution = match (nodes.of_array(&of_pixels), array) {
+    let solution = match (nodes.of_array(&of_pixels), lengths) {
         (Some(wcs), Some(shape)) => solution(file, wcs, shape)?,
         _ => None,
     };
@@ -312,7 +312,7 @@ fn array_file(file: &Arc<AsdfFile>, number: usize) -> Result<File> {
                 [] => Err(Elements::unknown_type()),
             })
         }
-        ArrayEntry::Mask(masked) => file_of_mask(file, masked, |elements| make(elements, None)),
+        ArrayEntry::Mask(mask) => file_of_mask(file, mask, |elements| make(elements, None)),
         ArrayEntry::Link(_) | ArrayEntry::Reference(..) | ArrayEntry::Pending(..) => return nothing(),
     };
     tell_apart(&mut made, &header);

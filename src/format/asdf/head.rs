@@ -88,9 +88,9 @@ pub(crate) fn read(source: &dyn Source) -> Result<Head> {
     } else if scan.tree_follows()? {
         let start = scan.at;
         match scan.tree_end()? {
-            TreeEnd::Line(end) => head.end = end,
-            TreeEnd::Cut(end, cut) => {
-                head.end = end;
+            TreeEnd::Line(tree_end) => head.end = tree_end,
+            TreeEnd::Cut(tree_end, cut) => {
+                head.end = tree_end;
                 head.note(start, &AsdfDefect::EndlessTree(cut));
             }
         }
@@ -165,8 +165,8 @@ impl Scan<'_> {
     fn comments(&mut self) -> Result<bool> {
         loop {
             let at = self.at;
-            let bytes = self.from(at, super::index::MARKER.len())?;
-            if bytes.first() != Some(&b'#') || bytes.starts_with(super::index::MARKER) {
+            let line_start = self.from(at, super::index::MARKER.len())?;
+            if line_start.first() != Some(&b'#') || line_start.starts_with(super::index::MARKER) {
                 return Ok(true);
             }
             let generation = self.generation;

@@ -77,12 +77,12 @@ fn imploded_file(file: &AsdfFile) -> File {
     let grows = collected.as_ref().is_some_and(|collected| collected.streamed.is_some());
     let renewal =
         collected.map_or(Renewal::Anew, |collected| Renewal::WhileSame(Signature::new(collected.signature)));
-    let made = match content {
+    let of_content = match content {
         Ok(content) if grows => File::changing(content),
         Ok(content) => File::new(content),
         Err(error) => File::unreadable(error),
     };
-    File { grows, renewal, ..made }
+    File { grows, renewal, ..of_content }
 }
 
 /// Collects all blocks.

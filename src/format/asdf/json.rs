@@ -136,8 +136,8 @@ fn measure_with(
     merges: &Arc<Merges>,
     hidden: Hidden,
 ) -> Result<std::result::Result<BothMeasured, Hidden>> {
-    let writer = |tags: Tags| Writer::new(tags, merges.clone(), hidden[tags as usize].clone());
-    let mut texts = [Tags::Dropped, Tags::Kept].map(|tags| (writer(tags), Measuring::default()));
+    let writer_of = |tags: Tags| Writer::new(tags, merges.clone(), hidden[tags as usize].clone());
+    let mut texts = [Tags::Dropped, Tags::Kept].map(|tags| (writer_of(tags), Measuring::default()));
     each_event(&Commented(tree), |event| {
         for (writer, measuring) in &mut texts {
             writer.take(event)?;

@@ -226,7 +226,7 @@ fn rank(item: &Item<ArrayEntry>) -> Option<Rank> {
     }
     let dimensions = &array.shape.as_ref()?.dimensions;
     let is_line = dimensions.iter().rev().take(2).any(|side| *side == 1);
-    let is_parameter = path.iter().any(|key| NO_PRODUCT.contains(key));
+    let is_parameter = path.iter().any(|step| NO_PRODUCT.contains(step));
     let block = match &array.source {
         Source::Block(number) => u64::try_from(*number).unwrap_or(u64::MAX),
         _ => u64::MAX,

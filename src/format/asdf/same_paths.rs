@@ -82,9 +82,9 @@ impl Dirs {
     pub(super) fn renamed(&mut self, path: &SharedPath) -> SharedPath {
         let known = |at: &SharedPath| self.renamed.get(&at.address()).map(|(_, renamed)| renamed.clone());
         let (mut renamed, new) = path.up_to_known(SharedPath::default(), known);
-        for (path, name) in new {
+        for (prefix, name) in new {
             renamed = renamed.join(component(name, self.ending));
-            self.renamed.insert(path.address(), (path.clone(), renamed.clone()));
+            self.renamed.insert(prefix.address(), (prefix.clone(), renamed.clone()));
         }
         renamed
     }

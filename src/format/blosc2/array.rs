@@ -68,7 +68,7 @@ impl Array {
         let [_, dimensions, of_array, of_chunk, of_block, rest @ ..] = value else {
             return Err("has a broken description".to_owned());
         };
-        let lens = |value| shape(value).filter(|lens| dimensions.as_u64() == Some(lens.len() as u64));
+        let lens = |part| shape(part).filter(|lens| dimensions.as_u64() == Some(lens.len() as u64));
         let (Some(shape), Some(chunk), Some(block)) = (lens(of_array), lens(of_chunk), lens(of_block)) else {
             return Err("has an invalid shape".to_owned());
         };

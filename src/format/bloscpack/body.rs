@@ -104,8 +104,8 @@ impl Body {
 
     /// Returns the sizes in the header, or [`Sizes::Counted`] if the header is proven wrong.
     fn stated(&self, header: &Header) -> Result<Sizes> {
-        let stated = (u64::try_from(header.chunk_size), u64::try_from(header.last_chunk), header.chunks);
-        let (Ok(each), Ok(last), Some(chunks)) = stated else { return Ok(Sizes::Counted) };
+        let numbers = (u64::try_from(header.chunk_size), u64::try_from(header.last_chunk), header.chunks);
+        let (Ok(each), Ok(last), Some(chunks)) = numbers else { return Ok(Sizes::Counted) };
         if header.kind == Layout::Variable || (chunks > 1 && (each == 0 || last > each)) {
             return Ok(Sizes::Counted);
         }
@@ -121,11 +121,11 @@ impl Body {
             return Ok(stated);
         }
         let first = if chunks == 1 { last } else { each };
-        for (found, stated) in
+        for (found, expected) in
             [(self.map.places().first()?, first), (self.map.places().last_by_offset()?, last)]
         {
             if let Some(found) = found
-                && u64::from(found.header.nbytes()) != stated
+                && u64::from(found.header.nbytes()) != expected
                 && self.checksum != Checksum::None
                 && self.sum_is_right(&found)?
             {

@@ -142,8 +142,8 @@ impl ChunkLocations {
         if self.offsets.is_none() || self.last_number().is_none() {
             return Ok(Anchor::Data);
         }
-        let offset = |n| self.offset(n).map(|offset| offset.and_then(|offset| u64::try_from(offset).ok()));
-        let first = lasting(offset(0))?.flatten();
+        let offset_of = |n| self.offset(n).map(|offset| offset.and_then(|offset| u64::try_from(offset).ok()));
+        let first = lasting(offset_of(0))?.flatten();
         if first == Some(header.data) || lasting(self.header(header.data))?.is_some() {
             return Ok(Anchor::Data);
         }
@@ -154,7 +154,7 @@ impl ChunkLocations {
         if header.kind == Layout::Variable {
             // Items may be anywhere. If the offsets were read from a wrong place, the first or the last
             // offset leads to no chunk.
-            let last = self.last_number().map(offset).transpose()?.flatten();
+            let last = self.last_number().map(offset_of).transpose()?.flatten();
             let unfinished = |n| self.offset(n).map(|offset| offset == Some(-1));
             let is_one = |n, at| Ok::<_, Error>(unfinished(n)? || leads(at)?);
             let both = is_one(0, first)? && is_one(self.last_number().unwrap_or(0), last)?;
@@ -210,7 +210,7 @@ impl ChunkLocations {
             Some(before) => match last.filter(|(last, _)| *last == before) {
                 Some((_, found)) => Some(self.end_of(&found)),
                 None => offset(before)?
-                    .map(|at| lasting(self.header(at)))
+                    .map(|start| lasting(self.header(start)))
                     .transpose()?
                     .flatten()
                     .map(|found| self.end_of(&found)),
@@ -223,7 +223,7 @@ impl ChunkLocations {
             return by_offset.map(transient).transpose();
         }
         // The offset and the end of the previous chunk differ, so one of them is wrong.
-        let by_chain = before.map(|at| lasting(self.header(at))).transpose()?.flatten();
+        let by_chain = before.map(|start| lasting(self.header(start))).transpose()?.flatten();
         let by_offset = by_offset.map(lasting).transpose()?.flatten();
         Ok(match (by_offset, by_chain) {
             (_, Some(found)) if ends(&found) => Some(Ok(found)),
@@ -247,7 +247,7 @@ impl ChunkLocations {
 
     /// Returns the chunk after the last one that the header counts, if the file has such a chunk.
     pub fn surplus(&self, last: Option<&LocatedChunk>) -> Result<Option<LocatedChunk>> {
-        let Some(behind) = self.last_number().map_or(Some(0), |last| last.checked_add(1)) else {
+        let Some(behind) = self.last_number().map_or(Some(0), |number| number.checked_add(1)) else {
             return Ok(None);
         };
         let by_offset = lasting(self.offset(behind))?.flatten().and_then(|at| u64::try_from(at).ok());

@@ -203,8 +203,8 @@ impl Index {
         let end = within.end;
         let is_before = |k: u64| {
             // A damaged entry counts as part of the next usable entry's frame.
-            for k in k..end.min(k.saturating_add(PASSED)) {
-                let entry = self.entry(k)?;
+            for later in k..end.min(k.saturating_add(PASSED)) {
+                let entry = self.entry(later)?;
                 if self.is_usable(&entry) {
                     return Ok(entry.frame < frame);
                 }

@@ -39,7 +39,7 @@ impl Trace {
     fn of_frames(file: &GsdFile, frames: Option<(u64, u64)>) -> Result<Self> {
         let mut hasher = DefaultHasher::new();
         let mut last = None;
-        for frame in frames.iter().flat_map(|(first, last)| [*first, *last]) {
+        for frame in frames.iter().flat_map(|(oldest, newest)| [*oldest, *newest]) {
             let mut entries = file.entries_of(frame)?;
             last = entries.last().copied();
             entries.truncate(CHUNKS);

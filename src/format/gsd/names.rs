@@ -139,10 +139,10 @@ impl Names {
 /// Returns the offset of the end of a list, searching from offset `from` on.
 fn end_of(bytes: &[u8], from: usize, is_old: bool) -> Option<usize> {
     if is_old {
-        let slot = SLOT as usize;
-        let first = from / slot * slot;
-        let mut slots = bytes.get(first..)?.chunks(slot);
-        return slots.position(|slot| slot.first() == Some(&0)).map(|at| first + at * slot);
+        let slot_len = SLOT as usize;
+        let first = from / slot_len * slot_len;
+        let mut slots = bytes.get(first..)?.chunks(slot_len);
+        return slots.position(|slot| slot.first() == Some(&0)).map(|at| first + at * slot_len);
     }
     if bytes.first() == Some(&0) {
         return Some(0);

@@ -43,7 +43,7 @@ impl ReferencedArrays for SeriesArrays {
         }
         let shape = series.shape.clone();
         let path = names(&series.path);
-        let chunks = shape.iter().enumerate().map(|(n, len)| if n == 0 { 1 } else { (*len).max(1) });
+        let chunks = shape.iter().enumerate().map(|(axis, len)| if axis == 0 { 1 } else { (*len).max(1) });
         let array = ZarrArray {
             path,
             dtype: series.dtype.clone(),
@@ -81,8 +81,8 @@ impl Plan for SeriesPlan {
             return Ok(None);
         }
         let parts = self.series.chunks.parts(chunk)?;
-        for (chunk, part) in (chunk..).zip(&parts) {
-            references.chunk(&self.array, chunk, *part, out);
+        for (number, part) in (chunk..).zip(&parts) {
+            references.chunk(&self.array, number, *part, out);
         }
         Ok(Some(chunk + (parts.len() as u64).max(1)))
     }

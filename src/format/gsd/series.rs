@@ -242,7 +242,7 @@ impl Series {
                 let Some(rows) = rows.filter(|_| name != schema::STEP) else { continue };
                 let id = self.file.names().id_of(name.as_bytes());
                 let of_name = found.iter().find(|(found, _)| Some(*found) == id);
-                let of_name = of_name.map(|(id, rows)| (*id, rows));
+                let of_name = of_name.map(|(known, name_rows)| (*known, name_rows));
                 let path = [group.name.to_owned(), quantity.name.to_owned()];
                 let made = LoggedQuantity::of_schema(quantity, of_name, rows, frames);
                 whole.extend(made.and_then(|made| item_at(&path, ENDING, made)));

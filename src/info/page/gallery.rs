@@ -132,12 +132,12 @@ impl GalleryPage {
         // Writing to a String can't fail.
         let _ = writeln!(page, "<header>\n<h1>{title}</h1>\n<p class=\"sub\">{range}</p>");
         page.push_str("<nav aria-label=\"Order\">\n<p>Sorted by");
-        for (order, _, title) in ORDERS {
+        for (order, _, label) in ORDERS {
             let other = Self { order, ..self };
             if order == self.order {
-                let _ = write!(page, " <b aria-current=\"page\">{title}</b>");
+                let _ = write!(page, " <b aria-current=\"page\">{label}</b>");
             } else {
-                let _ = write!(page, " <a href=\"./{}\">{title}</a>", other.name());
+                let _ = write!(page, " <a href=\"./{}\">{label}</a>", other.name());
             }
         }
         page.push_str("</p>\n</nav>\n</header>\n<main>\n<ul class=\"gallery\">\n");

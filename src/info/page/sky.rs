@@ -61,32 +61,32 @@ fn ends(numbers: &[f64]) -> (f64, f64) {
 
 /// Returns the field that a FITS header describes.
 fn of_header(header: &str) -> Option<FieldOnSky> {
-    let number = |keyword: &str| header_number(header, keyword);
+    let number_of = |keyword: &str| header_number(header, keyword);
     let text = |keyword: &str| header_value(header, keyword);
     if !text("CTYPE1")?.contains("RA--") || !text("CTYPE2")?.contains("DEC-") {
         return None;
     }
     let scale = |axis: u8| {
-        let cd = number(&format!("CD{axis}_1")).zip(number(&format!("CD{axis}_2")));
+        let cd = number_of(&format!("CD{axis}_1")).zip(number_of(&format!("CD{axis}_2")));
         let pc = || {
-            let scale = number(&format!("CDELT{axis}"))?;
+            let scale = number_of(&format!("CDELT{axis}"))?;
             let default = |other: u8| if other == axis { 1.0 } else { 0.0 };
-            let part = |other: u8| number(&format!("PC{axis}_{other}")).unwrap_or(default(other));
+            let part = |other: u8| number_of(&format!("PC{axis}_{other}")).unwrap_or(default(other));
             Some((scale * part(1), scale * part(2)))
         };
         cd.or_else(pc)
     };
     let (a, b) = scale(1)?;
     let (c, d) = scale(2)?;
-    let across = number("NAXIS1")?;
-    let up = number("NAXIS2")?;
-    let x = (across + 1.0) / 2.0 - number("CRPIX1")?;
-    let y = (up + 1.0) / 2.0 - number("CRPIX2")?;
+    let across = number_of("NAXIS1")?;
+    let up = number_of("NAXIS2")?;
+    let x = (across + 1.0) / 2.0 - number_of("CRPIX1")?;
+    let y = (up + 1.0) / 2.0 - number_of("CRPIX2")?;
     // The centre on the tangent plane, in radians, and from there on the sky.
     let xi = (a * x + b * y).to_radians();
     let eta = (c * x + d * y).to_radians();
-    let ra0 = number("CRVAL1")?.to_radians();
-    let dec0 = number("CRVAL2")?.to_radians();
+    let ra0 = number_of("CRVAL1")?.to_radians();
+    let dec0 = number_of("CRVAL2")?.to_radians();
     let down = dec0.cos() - eta * dec0.sin();
     let ra = ra0 + xi.atan2(down);
     let dec = (dec0.sin() + eta * dec0.cos()).atan2((xi * xi + down * down).sqrt());

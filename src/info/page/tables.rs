@@ -216,7 +216,7 @@ fn curves(table: &ParquetTable, budget: &mut Budget) -> Result<Vec<String>> {
         if made.len() >= CURVES {
             break;
         }
-        if axis_column.as_ref().is_some_and(|axis| axis.path == column.path) {
+        if axis_column.as_ref().is_some_and(|of_axis| of_axis.path == column.path) {
             continue;
         }
         let Some(read) = read(&column, rows, budget)? else { continue };

@@ -180,13 +180,13 @@ struct LinkWalk<'a> {
 /// Resolves a link.
 pub(crate) fn walk(link: &LocalPath) -> Result<End> {
     let links = &*link.links;
-    let (dir, name) = link.holder()?;
+    let (dir, link_name) = link.holder()?;
     let at = dir.as_fd().try_clone_to_owned().map_err(Error::from)?;
-    let inside = link.inside().and_then(Path::parent).map(Path::to_owned);
-    let strayed = inside.is_none();
-    let mut walk = LinkWalk { links, at, inside, strayed, ahead: Vec::new() };
+    let dir_inside = link.inside().and_then(Path::parent).map(Path::to_owned);
+    let strayed = dir_inside.is_none();
+    let mut walk = LinkWalk { links, at, inside: dir_inside, strayed, ahead: Vec::new() };
     let mut followed = 1;
-    walk.take(&read_in(dir.as_fd(), &name)?)?;
+    walk.take(&read_in(dir.as_fd(), &link_name)?)?;
     while let Some(name) = walk.ahead.pop() {
         if name == ".." {
             walk.up()?;

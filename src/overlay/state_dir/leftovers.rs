@@ -60,17 +60,17 @@ fn left_in(dir: BorrowedFd<'_>, name: &OsStr) -> Option<Vec<OsString>> {
     let scratch = rustix::fs::openat(dir, name, DIRECTORY | OFlags::NOFOLLOW, Mode::empty()).ok()?;
     rustix::fs::flock(&scratch, FlockOperation::NonBlockingLockExclusive).ok()?;
     // nano's lock file has the name of vim's swap file.
-    let is_nanos = |name: &OsString| {
-        user_dirs::read(&scratch, name, 6).is_some_and(|start| is_vim_swap(name) && start == "b0nano")
+    let is_nanos = |file: &OsString| {
+        user_dirs::read(&scratch, file, 6).is_some_and(|start| is_vim_swap(file) && start == "b0nano")
     };
-    let has_data = |name: &OsString| {
-        let stat = rustix::fs::statat(&scratch, &**name, AtFlags::SYMLINK_NOFOLLOW);
+    let has_data = |file: &OsString| {
+        let stat = rustix::fs::statat(&scratch, &**file, AtFlags::SYMLINK_NOFOLLOW);
         stat.is_ok_and(|stat| {
             FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile && stat.st_size > 0
         })
     };
     let mut files = names(scratch.as_fd());
-    files.retain(|name| name != ERROR && has_data(name) && !is_nanos(name));
+    files.retain(|file| file != ERROR && has_data(file) && !is_nanos(file));
     files.sort();
     Some(files)
 }

@@ -63,8 +63,8 @@ pub fn parse(bytes: &[u8], prefix: &[u8]) -> Result<Page> {
     Ok(page)
 }
 
-fn read(text: &str) -> Result<Texts> {
-    let mut reader = Reader::new(text);
+fn read(page: &str) -> Result<Texts> {
+    let mut reader = Reader::new(page);
     let mut texts = Texts::default();
     let mut path = Vec::new();
     let mut value = String::new();

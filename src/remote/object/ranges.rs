@@ -93,9 +93,9 @@ impl Object {
             // The first request to a server shows what it can do.
             let is_known = self.sends_several().is_some();
             let (first, others) = groups.split_at(usize::from(!is_known).min(groups.len()));
-            for groups in [first, others] {
+            for portion in [first, others] {
                 if self.sends_several() != Some(false) {
-                    pieces.extend(self.answers(groups)?);
+                    pieces.extend(self.answers(portion)?);
                 }
             }
         }

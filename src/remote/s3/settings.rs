@@ -172,7 +172,7 @@ impl Sections {
 /// Returns the name of a section as `profile NAME` or `services NAME`. The file of credentials has names of
 /// profiles only.
 fn section_name(name: &str, is_config: bool) -> Option<String> {
-    let unquoted = |name: &str| name.trim().trim_matches(['"', '\'']).to_owned();
+    let unquoted = |part: &str| part.trim().trim_matches(['"', '\'']).to_owned();
     let name = name.trim();
     match name.split_once([' ', '\t']) {
         Some((kind @ ("profile" | "services"), name)) if is_config => {

@@ -184,8 +184,8 @@ impl HttpSend for Web {
             agent.run(Request::from_parts(parts, body.to_vec()))
         };
         let response = response.map_err(|_| failed())?;
-        let (head, mut body) = response.into_parts();
-        let bytes = body.with_config().limit(1 << 20).read_to_vec().map_err(|_| failed())?;
+        let (head, mut response_body) = response.into_parts();
+        let bytes = response_body.with_config().limit(1 << 20).read_to_vec().map_err(|_| failed())?;
         Ok(Response::from_parts(head, Bytes::from(bytes)))
     }
 }

@@ -133,8 +133,8 @@ pub(super) fn integer(text: &str) -> Option<i128> {
 
 /// Converts an integer to decimal. Beyond 128 bits, only decimal integers are converted.
 pub(super) fn decimal(text: &str) -> Option<Cow<'_, str>> {
-    let digits = text.strip_prefix('-').unwrap_or(text).as_bytes();
-    if matches!(digits, [b'1'..=b'9', rest @ ..] if rest.iter().all(u8::is_ascii_digit)) {
+    let unsigned = text.strip_prefix('-').unwrap_or(text).as_bytes();
+    if matches!(unsigned, [b'1'..=b'9', rest @ ..] if rest.iter().all(u8::is_ascii_digit)) {
         return Some(Cow::Borrowed(text));
     }
     if let Some(value) = integer(text) {

@@ -42,42 +42,42 @@ fn skip_blanks(text: &mut &[u8]) -> usize {
 }
 
 fn parse(text: &str) -> Option<TimestampParts> {
-    let mut rest = text.as_bytes();
-    let text = &mut rest;
-    let year = number(text, 4, 4)?;
-    exactly(text, b'-')?;
-    let before = text.len();
-    let month = number(text, 1, 2)?;
-    exactly(text, b'-')?;
-    let day = number(text, 1, 2)?;
-    let full = before - text.len() == 5;
+    let mut bytes = text.as_bytes();
+    let rest = &mut bytes;
+    let year = number(rest, 4, 4)?;
+    exactly(rest, b'-')?;
+    let before = rest.len();
+    let month = number(rest, 1, 2)?;
+    exactly(rest, b'-')?;
+    let day = number(rest, 1, 2)?;
+    let full = before - rest.len() == 5;
     let date = [year, month, day];
-    if text.is_empty() {
+    if rest.is_empty() {
         return Some(TimestampParts { date, time: None, micros: 0, zone: 0, west: None, full });
     }
-    match text.first()? {
-        b'T' | b't' => *text = &text[1..],
-        _ if skip_blanks(text) > 0 => {}
+    match rest.first()? {
+        b'T' | b't' => *rest = &rest[1..],
+        _ if skip_blanks(rest) > 0 => {}
         _ => return None,
     }
-    let hour = number(text, 1, 2)?;
-    exactly(text, b':')?;
-    let minute = number(text, 2, 2)?;
-    exactly(text, b':')?;
-    let second = number(text, 2, 2)?;
+    let hour = number(rest, 1, 2)?;
+    exactly(rest, b':')?;
+    let minute = number(rest, 2, 2)?;
+    exactly(rest, b':')?;
+    let second = number(rest, 2, 2)?;
     let mut micros = 0;
-    if text.first() == Some(&b'.') {
-        *text = &text[1..];
+    if rest.first() == Some(&b'.') {
+        *rest = &rest[1..];
         for unit in [100_000, 10_000, 1000, 100, 10, 1] {
-            micros += number(text, 1, 1).unwrap_or(0) * unit;
+            micros += number(rest, 1, 1).unwrap_or(0) * unit;
         }
-        while number(text, 1, 9).is_some() {}
+        while number(rest, 1, 9).is_some() {}
     }
-    let written: &[u8] = text;
+    let written: &[u8] = rest;
     let west = (!written.is_empty()).then(|| written.contains(&b'-'));
-    let zone = zone(text)?;
+    let zone = zone(rest)?;
     let time = Some([hour, minute, second]);
-    text.is_empty().then_some(TimestampParts { date, time, micros, zone, west, full })
+    rest.is_empty().then_some(TimestampParts { date, time, micros, zone, west, full })
 }
 
 fn zone(text: &mut &[u8]) -> Option<u32> {

@@ -103,7 +103,7 @@ impl Paths {
             }
             let text = match step {
                 Step::Key(key) if key.len() > MAX_SHOWN => {
-                    let from = key.char_indices().rev().nth(MAX_SHOWN / 4).map_or(0, |(at, _)| at);
+                    let from = key.char_indices().rev().nth(MAX_SHOWN / 4).map_or(0, |(byte, _)| byte);
                     format!("…{}", key[from..].escape_debug())
                 }
                 step => step.to_string(),

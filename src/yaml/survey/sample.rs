@@ -154,7 +154,7 @@ impl<T> Sample<T> {
         if self.nodes.len() as u64 > KEPT.0 + at / KEPT.1 {
             self.mask = self.mask << 1 | 1;
             let mask = self.mask;
-            self.nodes.retain(|path, _| path & mask == 0);
+            self.nodes.retain(|known, _| known & mask == 0);
         }
     }
 

@@ -231,8 +231,8 @@ impl<'s, 'w> Surveyor<'s, 'w> {
             && wanted
         {
             let path = self.here();
-            let plain = self.in_plain_mapping();
-            (self.found)(&self.survey.paths, WantedNode { tag, root_key, path, plain, value });
+            let in_plain = self.in_plain_mapping();
+            (self.found)(&self.survey.paths, WantedNode { tag, root_key, path, plain: in_plain, value });
         }
         if self.at_key() {
             let key = self.scalar_key(place, text, looks);
@@ -316,12 +316,12 @@ impl<'s, 'w> Surveyor<'s, 'w> {
                 None => self.unhashable(place),
             }
         }
-        let value = TreeNode { place, tag: None, node, leaves: None };
+        let alias = TreeNode { place, tag: None, node, leaves: None };
         if let Some(root_key) = self.root_key() {
-            let found = WantedNode { tag: None, root_key: Some(root_key), path, plain: true, value: &value };
+            let found = WantedNode { tag: None, root_key: Some(root_key), path, plain: true, value: &alias };
             (self.found)(&self.survey.paths, found);
         }
-        self.finish(place, outline, Some(value), 1);
+        self.finish(place, outline, Some(alias), 1);
     }
 
     fn open(&mut self, (place, flow): (Mark, bool), mapping: bool, properties: Properties<'_>) {

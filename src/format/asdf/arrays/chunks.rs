@@ -46,9 +46,11 @@ pub(in super::super) fn block_of_chunk(
     read_exact_at(&*file.block(map)?.content?, n.saturating_mul(NUMBER as u64), &mut number)?;
     match i32::from_le_bytes(number) {
         MISSING => Ok(None),
-        n => match usize::try_from(n) {
-            Ok(n) if n < count => Ok(Some(n)),
-            _ => Err(Error::damaged(format!("a chunk of the array is in block {n}, which does not exist"))),
+        block => match usize::try_from(block) {
+            Ok(block) if block < count => Ok(Some(block)),
+            _ => {
+                Err(Error::damaged(format!("a chunk of the array is in block {block}, which does not exist")))
+            }
         },
     }
 }

@@ -279,7 +279,7 @@ impl Origin {
                 let version = Signature::new(format!("{:?}", other.source_stat.version));
                 let renewal = match origin.renewal {
                     Renewal::WhileSame(signature) => Renewal::WhileSame(signature.and(&version)),
-                    other => other,
+                    renewal => renewal,
                 };
                 (elements, renewal)
             }

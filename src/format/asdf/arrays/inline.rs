@@ -224,9 +224,9 @@ pub(super) fn measure(text: &Arc<TreeText>, inline: &mut Inline, parts_left: &mu
                 let count = counts.pop().unwrap_or_default();
                 rectangle.close(counts.len(), count);
             }
-            ArrayPart::Leaf { text, plain, tag } => {
+            ArrayPart::Leaf { text: leaf, plain, tag } => {
                 rectangle.leaf(counts.len());
-                leaves.add(inline.place, text, scalar::type_of(text, plain, tag), tag);
+                leaves.add(inline.place, leaf, scalar::type_of(leaf, plain, tag), tag);
             }
         }
         Ok(())
@@ -279,10 +279,10 @@ fn flatten(datatype: &Datatype, byteorder: Byteorder, out: &mut Vec<(Scalar, Byt
     match datatype {
         Datatype::Scalar(scalar) => out.push((*scalar, byteorder)),
         Datatype::Structured(fields) => {
-            for Field { datatype, byteorder: own, shape, .. } in fields {
+            for Field { datatype: inner, byteorder: own, shape, .. } in fields {
                 let count = shape.iter().try_fold(1_u64, |product, len| product.checked_mul(*len))?;
                 for _ in 0..count {
-                    flatten(datatype, own.unwrap_or(byteorder), out)?;
+                    flatten(inner, own.unwrap_or(byteorder), out)?;
                 }
             }
         }

@@ -52,11 +52,11 @@ pub(super) fn items(
     let mut masks = Vec::new();
     let at: HashSet<Id> =
         arrays.iter().filter_map(|found| layout.places.place(&survey.paths, found.path)).collect();
-    let is_mask: Vec<bool> = arrays
+    let are_masks: Vec<bool> = arrays
         .iter()
         .map(|found| layout.above_mask(found.path).is_some_and(|above| at.contains(&above)))
         .collect();
-    for (found, is_mask) in arrays.into_iter().zip(is_mask) {
+    for (found, is_mask) in arrays.into_iter().zip(are_masks) {
         if is_mask { masks.push(found) } else { layout.take(found) }
     }
     for mask in masks {
@@ -94,10 +94,10 @@ impl Layout<'_> {
         self.places.announce(place);
         match (own_mask(&array), array.mask) {
             (Some(by), _) => self.show_mask(place, ArrayEntry::Mask(Masked { of: array.clone(), by })),
-            (None, Mask::Value(place, _)) => {
+            (None, Mask::Value(mark, _)) => {
                 let of = self.paths.show(found.path);
                 let why = "the mask or the elements are not numbers";
-                self.lost_masks.push(LostMask { of, place, why });
+                self.lost_masks.push(LostMask { of, place: mark, why });
             }
             _ => {}
         }

@@ -87,8 +87,8 @@ impl NodePaths {
                 (None, Some((parent, _))) => ControlFlow::Continue(parent),
             }
         });
-        for path in new {
-            let (Some(id), Some((_, step))) = (path, paths.last(path)) else { return None };
+        for prefix in new {
+            let (Some(id), Some((_, step))) = (prefix, paths.last(prefix)) else { return None };
             place = place.and_then(|place| match step {
                 Step::Key(key) => self.join(place, key.as_bytes()),
                 Step::Item(n) => self.tree.join(place, &n.to_string()),

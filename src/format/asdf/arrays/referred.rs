@@ -105,7 +105,7 @@ impl Search {
         self.above.push(this);
         for (path, step) in target.further {
             let path = below(path);
-            match step.target(target.file.clone()).and_then(|(file, path)| find(file, path)) {
+            match step.target(target.file.clone()).and_then(|(file, path_there)| find(file, path_there)) {
                 Ok(further) => self.add(further, &path)?,
                 Err(error) if matches!(error.kind(), Kind::System(_)) => return Err(error),
                 Err(error) => self.omissions.push(format!("{}: {}", path.join("/"), error.message())),

@@ -66,7 +66,7 @@ pub(super) fn resolved(file: &AsdfFile, found: &FoundArrays) -> FoundArrays {
             });
             break;
         }
-        new.retain(|item| places.is_free(item));
+        new.retain(|added| places.is_free(added));
         items.extend(new);
     }
     let mut pending: Vec<&Item<ArrayEntry>> =

@@ -521,7 +521,7 @@ fn dotted(paths: &Paths, path: Option<PathId>) -> String {
     }
     steps.reverse();
     let dotted = steps.join(".");
-    let from = dotted.char_indices().rev().nth(KEPT - 1).map_or(0, |(at, _)| at);
+    let from = dotted.char_indices().rev().nth(KEPT - 1).map_or(0, |(byte, _)| byte);
     match from {
         0 => dotted,
         _ => format!("...{}", &dotted[from..]),

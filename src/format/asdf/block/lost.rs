@@ -140,9 +140,9 @@ impl BlockScan<'_> {
         Ok(end)
     }
 
-    /// Notes the defects of each lost block. The first one is block `n`.
-    fn note_lost_defects(&mut self, n: usize, lost: &[u64]) -> Result<()> {
-        for (n, offset) in (n..).zip(lost) {
+    /// Notes the defects of each lost block. The first one is block `first`.
+    fn note_lost_defects(&mut self, first: usize, lost: &[u64]) -> Result<()> {
+        for (n, offset) in (first..).zip(lost) {
             let before = self.blocks.defects.len();
             if let Some(header) = self.sound_header(*offset)? {
                 self.check_header(n, &header)?;

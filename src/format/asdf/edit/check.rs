@@ -154,11 +154,11 @@ fn facts(text: &[u8], before: Option<&TextSample>) -> Result<TreeFacts, Box<surv
         let words = prologue::words(&text[line]);
         words.get(1).and_then(|word| std::str::from_utf8(word).ok())
     });
-    let facts = |events| TreeFacts::of(events, standard, before);
+    let facts_of = |events| TreeFacts::of(events, standard, before);
     match TreeFacts::fast_of(text, standard, before) {
         Some(facts) => Ok(facts),
-        None if text.starts_with(b"%ASDF") => facts(Events::of(&Commented(&Borrowed(text)))),
-        None => facts(Events::new(text)),
+        None if text.starts_with(b"%ASDF") => facts_of(Events::of(&Commented(&Borrowed(text)))),
+        None => facts_of(Events::new(text)),
     }
 }
 

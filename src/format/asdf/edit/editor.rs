@@ -283,7 +283,7 @@ impl Editor {
         let version = match &accepted.text {
             Cow::Borrowed(text) => hashed.unwrap_or_else(|| TextVersion::of_bytes(text)),
             // The check restored a part of the tree, so the accepted text is not the hashed one.
-            Cow::Owned(text) => TextVersion::of_bytes(text),
+            Cow::Owned(restored) => TextVersion::of_bytes(restored),
         };
         let options = self.options;
         let history = self.history.clone();

@@ -207,16 +207,17 @@ impl<'a, S: Storage> HalfSaved<'a, S> {
     /// Compares the source with the old and the new bytes of the journal, for a source in which the range is
     /// already inserted.
     pub(crate) fn source_state(&self) -> Result<SourceState> {
-        let old = self.size(SaveSide::Old);
-        let new = self.size(SaveSide::New);
+        let old_size = self.size(SaveSide::Old);
+        let new_size = self.size(SaveSide::New);
         let size = self.storage.meta(self.file)?.identity.size;
-        let sized = old != new;
-        let fits = (old.min(new)..=old.max(new)).contains(&size) || (self.journal.header.grows && size > old);
+        let sized = old_size != new_size;
+        let fits = (old_size.min(new_size)..=old_size.max(new_size)).contains(&size)
+            || (self.journal.header.grows && size > old_size);
         if !fits {
-            return Ok(SourceState::Neither(format!("it has {size} bytes, not {old} or {new}")));
+            return Ok(SourceState::Neither(format!("it has {size} bytes, not {old_size} or {new_size}")));
         }
-        let mut is_old = !sized || size == old;
-        let mut is_new = !sized || size == new;
+        let mut is_old = !sized || size == old_size;
+        let mut is_new = !sized || size == new_size;
         let marked = mark::is_marked(self.storage, self.file)?;
         let mut wrong = None;
         self.each_piece(|offset, old, new| {

@@ -238,7 +238,7 @@ impl Header {
 
     /// Parses a header whose checksum is right; `None` if it has another version or impossible numbers.
     fn from_bytes(bytes: &[u8; HEADER]) -> Option<Self> {
-        let number = |at: usize| Some(u64::from_be_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
+        let number_at = |at: usize| Some(u64::from_be_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
         if bytes.get(8..10)? != VERSION.to_be_bytes() {
             return None;
         }
@@ -251,18 +251,18 @@ impl Header {
         let header = Self {
             way,
             grows: bytes.get(12..14)? == [0, 1],
-            old_size: number(16)?,
+            old_size: number_at(16)?,
             mtime: (
                 i64::from_be_bytes(bytes.get(24..32)?.try_into().ok()?),
                 u32::from_be_bytes(bytes.get(32..36)?.try_into().ok()?),
             ),
             start: bytes.get(36..42)?.try_into().ok()?,
-            new_size: number(48)?,
-            kept_from: number(56)?,
-            kept_to: number(64)?,
-            shift: number(72)?,
-            insert_at: number(80)?,
-            image_size: number(88)?,
+            new_size: number_at(48)?,
+            kept_from: number_at(56)?,
+            kept_to: number_at(64)?,
+            shift: number_at(72)?,
+            insert_at: number_at(80)?,
+            image_size: number_at(88)?,
             image_digest: bytes.get(96..112)?.try_into().ok()?,
         };
         let most = i64::MAX as u64 / 4;

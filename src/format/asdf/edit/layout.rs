@@ -49,9 +49,9 @@ impl Layout {
     pub(crate) fn read<S: Storage>(storage: &S, file: &S::File, path: &Path) -> Result<Self> {
         let source = Opened { storage, file, path };
         let identity = storage.meta(file)?.identity;
-        let mut first = [0; 16];
-        let read = read_up_to(&source, 0, &mut first)?;
-        if !crate::format::asdf::head::recognises(&first[..read]) {
+        let mut beginning = [0; 16];
+        let read = read_up_to(&source, 0, &mut beginning)?;
+        if !crate::format::asdf::head::recognises(&beginning[..read]) {
             return Err(Error::new(crate::Kind::Unrecognised, "is not an ASDF file"));
         }
         let head = head::read(&source)?;
@@ -82,9 +82,9 @@ impl Layout {
     fn after_blocks(&mut self, source: &dyn Source, blocks: Blocks) -> Result<()> {
         let size = self.identity.size;
         let last = blocks.offsets.last().copied().unwrap_or_default();
-        let mut bytes = [0; MAX_FIELDS];
-        let read = read_up_to(source, last, &mut bytes)?;
-        let header = Header::parse(self.generation, last, &bytes[..read]).ok();
+        let mut fields = [0; MAX_FIELDS];
+        let fields_len = read_up_to(source, last, &mut fields)?;
+        let header = Header::parse(self.generation, last, &fields[..fields_len]).ok();
         self.streamed = header.as_ref().is_some_and(Header::streamed);
         let end = header.and_then(|header| header.end()).filter(|end| *end <= size);
         self.offsets = blocks.offsets;
@@ -121,10 +121,10 @@ impl Layout {
             if let Some(found) = bytes.iter().position(|byte| !block::is_blank(*byte)) {
                 let from = at + found as u64;
                 let rest = self.identity.size.saturating_sub(from);
-                let mut bytes = vec![0; rest.min(MAX_TAIL) as usize];
-                let read = read_up_to(source, from, &mut bytes)?;
+                let mut tail = vec![0; rest.min(MAX_TAIL) as usize];
+                let tail_len = read_up_to(source, from, &mut tail)?;
                 // An index that lists no blocks is not worth keeping.
-                if rest > MAX_TAIL || index::classify(&bytes[..read], &[]) == Tail::Unknown {
+                if rest > MAX_TAIL || index::classify(&tail[..tail_len], &[]) == Tail::Unknown {
                     self.kept_from = from;
                 }
                 return Ok(());

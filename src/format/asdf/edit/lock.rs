@@ -107,7 +107,7 @@ pub(super) fn holder(identity: &Identity, source: &Path, note: &str, state: Opti
     let pid = (0..LISTINGS).find_map(|_| on_device(true)).or_else(|| on_device(false));
     let state = state.and_then(|state| STATE.open_existing(state).ok());
     let own = state.as_ref().and_then(|state| noted(state, note));
-    let own = own.filter(|note| pid.is_none() || note.pid == pid);
+    let own = own.filter(|found| pid.is_none() || found.pid == pid);
     let others = || state.as_ref().zip(pid).and_then(|(state, pid)| noted_of(state, pid));
     own.or_else(others).unwrap_or_else(|| {
         // Some paths in the list may not be UTF-8.

@@ -209,11 +209,11 @@ pub(crate) fn with_asides<E>(
     if is_there(name)? {
         found.push(name.to_owned());
     }
-    for name in aside(name) {
-        if !is_there(&name)? {
+    for aside_name in aside(name) {
+        if !is_there(&aside_name)? {
             break;
         }
-        found.push(name);
+        found.push(aside_name);
     }
     Ok(found)
 }

@@ -48,7 +48,7 @@ pub(super) fn masks(found: &FoundArrays, cubes: &[SharedPath]) -> HashMap<usize,
             ArrayEntry::Link(text) => {
                 let behind = found.items.numbers_behind(number, text);
                 let only = (behind.len() == 1).then_some(behind.start);
-                only.and_then(|number| found.items.get(number)).map_or(&item.what, |target| &target.what)
+                only.and_then(|one| found.items.get(one)).map_or(&item.what, |target| &target.what)
             }
             entry => entry,
         };

@@ -63,9 +63,9 @@ pub(super) fn of_group(
     let mut headers = primary_without_data(about);
     let mut pieces: Vec<Arc<dyn Content>> = vec![Arc::new(Text::new(headers.clone()))];
     let mut masks = elements.iter().skip(images.len());
-    for (place, elements) in images.iter().zip(elements) {
+    for (place, of_image) in images.iter().zip(elements) {
         let mask = place.masked.and_then(|masked| Some((masked, masks.next()?)));
-        let MaskedImage { image, null } = MaskedImage::new(elements.clone(), mask, None)?;
+        let MaskedImage { image, null } = MaskedImage::new(of_image.clone(), mask, None)?;
         let mut cards = Cards::default();
         cards.set("XTENSION", Value::Text("IMAGE"), image::usual_comment("IMAGE"));
         image.describe(&mut cards, &|keyword| image::usual_comment(keyword).to_owned());

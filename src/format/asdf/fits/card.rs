@@ -146,8 +146,8 @@ impl Cards {
             return Ok(());
         }
         match value {
-            Value::Text(text) if start.len() + 16 <= CARD => {
-                self.long_text(start, text, comment);
+            Value::Text(unquoted) if start.len() + 16 <= CARD => {
+                self.long_text(start, unquoted, comment);
                 Ok(())
             }
             _ => Err(format!("the value of {keyword} is longer than a card")),
@@ -158,15 +158,16 @@ impl Cards {
     fn long_text(&mut self, start: &str, text: &str, comment: &str) {
         let text = text.replace('\'', "''");
         let mut start = start;
-        let parts = words(&text, LONG_TEXT + KEYWORD + 2 - start.len(), LONG_TEXT);
-        for (n, part) in parts.iter().enumerate() {
-            let more = if n + 1 < parts.len() || !comment.is_empty() { "&" } else { "" };
+        let text_parts = words(&text, LONG_TEXT + KEYWORD + 2 - start.len(), LONG_TEXT);
+        for (n, part) in text_parts.iter().enumerate() {
+            let more = if n + 1 < text_parts.len() || !comment.is_empty() { "&" } else { "" };
             self.push(&format!("{start}'{part}{more}'"));
             start = "CONTINUE  ";
         }
-        let parts = if comment.is_empty() { Vec::new() } else { words(comment, LONG_COMMENT, LONG_COMMENT) };
-        for (n, part) in parts.iter().enumerate() {
-            let more = if n + 1 < parts.len() { "&" } else { "" };
+        let comment_parts =
+            if comment.is_empty() { Vec::new() } else { words(comment, LONG_COMMENT, LONG_COMMENT) };
+        for (n, part) in comment_parts.iter().enumerate() {
+            let more = if n + 1 < comment_parts.len() { "&" } else { "" };
             self.push(&format!("CONTINUE  '{more}' / {part}"));
         }
     }

@@ -169,7 +169,7 @@ impl Hdu {
         let cards = Cards::default();
         let mut read = Self { comments, cards, bitpix: 8, extend: None, blank: None, data, bare };
         let header = hdu.get("header").ok_or("there is no \"header\"")?;
-        let NodeContent::Sequence(cards, _) = &header.target().node else {
+        let NodeContent::Sequence(listed, _) = &header.target().node else {
             return Err(if header.is_whole() {
                 "the \"header\" is not a list of cards".to_owned()
             } else {
@@ -177,14 +177,14 @@ impl Hdu {
             });
         };
         let mut written = vec![false; fixed.0.len()];
-        for card in cards {
+        for card in listed {
             read.take(card, &fixed, &mut written)?;
             if read.cards.len() > MAX_HEADER {
                 return Err(TOO_LARGE.to_owned());
             }
         }
-        for ((keyword, value), written) in fixed.0.iter().zip(written) {
-            if !written && let Some(value) = value.as_card() {
+        for ((keyword, value), is_written) in fixed.0.iter().zip(written) {
+            if !is_written && let Some(value) = value.as_card() {
                 read.cards.add(keyword, value, "")?;
             }
         }
@@ -198,15 +198,15 @@ impl Hdu {
         }
         let parts = card.items().filter(|parts| parts.len() <= 3);
         let parts = parts.ok_or("a card is not a list of keyword, value and comment")?;
-        let text = |n: usize| match parts.get(n).map(|part| (part.text(), part.scalar_type())) {
+        let text_of = |n: usize| match parts.get(n).map(|part| (part.text(), part.scalar_type())) {
             None | Some((_, Some(Type::Null))) => Ok(String::new()),
             Some((Some(text), _)) => Ok(text.to_owned()),
             // A keyword or comment that looks like a number or a date is taken as it is written.
             Some((None, Some(_))) => Ok(parts.get(n).and_then(plain_text).unwrap_or_default()),
             Some((None, None)) => Err("a keyword or a comment is not a text".to_owned()),
         };
-        let keyword = text(0)?;
-        let comment = text(2)?;
+        let keyword = text_of(0)?;
+        let comment = text_of(2)?;
         let upper = keyword.trim_end().to_ascii_uppercase();
         if upper == "BITPIX" {
             let bitpix = parts.get(1).and_then(TreeNode::integer);

@@ -271,7 +271,7 @@ impl Form {
         let terms = self.coefficients.iter().zip(&self.shifts).zip(pixel);
         let sum: f64 = terms
             .filter(|((coefficient, _), _)| **coefficient != 0.0)
-            .map(|((coefficient, shift), pixel)| coefficient * (pixel + shift))
+            .map(|((coefficient, shift), coordinate)| coefficient * (coordinate + shift))
             .sum();
         self.scale * sum + self.offset
     }

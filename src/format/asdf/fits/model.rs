@@ -388,15 +388,15 @@ impl Reader {
 
 /// Reads a rotation of a plane, of a sphere or of vectors.
 fn rotation_model(name: &str, node: &TreeNode) -> Option<Model> {
-    let angle = |key: &str| Quantity::read(node.get(key)?);
+    let quantity = |key: &str| Quantity::read(node.get(key)?);
     let radians = |angle: Quantity| Some(angle.angle(Unit::DEGREE)?.to_radians());
     let (axes, map): (usize, Map) = match name {
         "rotate2d" => {
-            let (sin, cos) = radians(angle("angle")?)?.sin_cos();
+            let (sin, cos) = radians(quantity("angle")?)?.sin_cos();
             (2, Map::Rotate2d { sin, cos })
         }
         "rotate3d" => {
-            let angles = [angle("phi")?, angle("theta")?, angle("psi")?];
+            let angles = [quantity("phi")?, quantity("theta")?, quantity("psi")?];
             let direction = node.get("direction")?.text()?;
             let pole = (direction == "native2celestial").then_some(angles);
             let [phi, theta, psi] = angles;
@@ -420,11 +420,11 @@ fn rotation_model(name: &str, node: &TreeNode) -> Option<Model> {
 /// Reads an interval for each axis. An interval may be missing or null.
 fn intervals(node: Option<&TreeNode>, axes: usize) -> Option<Vec<Option<[f64; 2]>>> {
     let Some(node) = node.filter(|node| !is_null(node)) else { return Some(vec![None; axes]) };
-    let interval = |node: &TreeNode| {
-        if is_null(node) {
+    let interval = |of_axis: &TreeNode| {
+        if is_null(of_axis) {
             return Some(None);
         }
-        let [from, to] = node.items()? else { return None };
+        let [from, to] = of_axis.items()? else { return None };
         Some(Some([number(from)?, number(to)?]))
     };
     if axes == 1 {

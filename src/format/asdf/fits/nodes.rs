@@ -287,8 +287,8 @@ impl NodeFinder {
                 nodes.documents.push((shown, Arc::new(document)));
             }
         }
-        let places: Vec<_> = kept.iter().map(|place| Some(*place)).collect();
-        for (from, n) in mentions(survey, &places, &mut paths) {
+        let kept_places: Vec<_> = kept.iter().map(|place| Some(*place)).collect();
+        for (from, n) in mentions(survey, &kept_places, &mut paths) {
             nodes.mentions.push((paths.tree.shared(from), n));
         }
         let is_needed = !(nodes.solutions.is_empty() && nodes.headers.is_empty());
@@ -338,9 +338,9 @@ impl NodeFinder {
                 others.entry(owner).or_default().push(place);
             }
         }
-        for (owner, others) in others {
+        for (owner, places) in others {
             // The only array of the shape, whatever its name.
-            if let [place] = others[..]
+            if let [place] = places[..]
                 && !images.contains_key(&owner)
                 && let Some(header) = owners.get(&owner)
             {
@@ -394,14 +394,14 @@ impl NodeFinder {
                 let Some(owner) = paths.tree.parent(named).filter(|owner| owners.contains_key(owner)) else {
                     return;
                 };
-                let all = of_owners.entry(owner).or_default();
+                let candidates = of_owners.entry(owner).or_default();
                 let name = paths.tree.component(named);
                 if let Some(n) = IMAGES.iter().position(|image| *image == name) {
-                    all.named[n].push((place, array));
+                    candidates.named[n].push((place, array));
                 } else if is_companion(&[name]) {
-                    all.companions.push((place, array));
+                    candidates.companions.push((place, array));
                 } else {
-                    all.others.push((place, array));
+                    candidates.others.push((place, array));
                 }
             };
             at(place);

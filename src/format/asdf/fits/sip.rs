@@ -76,16 +76,16 @@ pub(super) fn fit(
     let turned = sky[0].rem_euclid(360.0);
     // A tiny negative angle is rounded to 360.
     let sky = [if turned < 360.0 { turned } else { 0.0 }, sky[1]];
-    let sample = |x: f64, y: f64| {
+    let sample_at = |x: f64, y: f64| {
         let pixel = [x * half[0], y * half[1]];
         let plane = tangent_plane(transform([reference[0] + pixel[0], reference[1] + pixel[1]])?, sky)?;
         Some(Sample { pixel, plane })
     };
     // Nodes that are denser at the borders make the largest deviation almost as small as possible.
     let nodes = |n: usize| -((n as f64 + 0.5) * std::f64::consts::PI / FITTED as f64).cos();
-    let fitted = grid(FITTED, &nodes, &sample).ok_or_else(outside)?;
+    let fitted = grid(FITTED, &nodes, &sample_at).ok_or_else(outside)?;
     let even = |n: usize| 2.0 * n as f64 / (COMPARED - 1) as f64 - 1.0;
-    let compared = grid(COMPARED, &even, &sample).ok_or_else(outside)?;
+    let compared = grid(COMPARED, &even, &sample_at).ok_or_else(outside)?;
     let mut least = f64::INFINITY;
     for degree in 1..=MAX_DEGREE {
         let planes = |axis: usize| fitted.iter().map(|sample| sample.plane[axis]).collect();
@@ -227,7 +227,7 @@ fn least_squares(
             let known: f64 = (k + 1..count).map(|n| matrix[n][k] * solution[n]).sum();
             solution[k] = (values[k] - known) / diagonal[k];
         }
-        solution.iter().zip(&scales).map(|(value, scale)| value / scale).collect()
+        solution.iter().zip(&scales).map(|(value, term_scale)| value / term_scale).collect()
     });
     Some(solved)
 }
@@ -271,8 +271,8 @@ impl Sip {
         if let Some(Inverse { degree, polynomials, .. }) = &self.inverse {
             describe_polynomials(cards, ["AP", "BP"], *degree, polynomials);
         }
-        let error = Card::Float(self.error);
-        cards.set("SIPMXERR", error, "[pixel] largest deviation from the gwcs");
+        let card = Card::Float(self.error);
+        cards.set("SIPMXERR", card, "[pixel] largest deviation from the gwcs");
         if let Some(Inverse { error, .. }) = &self.inverse {
             cards.set("SIPIVERR", Card::Float(*error), "[pixel] largest deviation of AP and BP");
         }

@@ -266,9 +266,9 @@ impl Table {
         let data: Arc<dyn Content> = match (&self.source, parts) {
             (RowSource::Records(..), [elements]) => {
                 let elements = elements.clone().in_c_order()?;
-                let parts =
+                let record_parts =
                     self.columns.iter().map(|form| form.part(form.byteorder.unwrap_or(elements.byteorder)));
-                Recoded::records(elements.content, parts.collect::<Result<_>>()?)?
+                Recoded::records(elements.content, record_parts.collect::<Result<_>>()?)?
             }
             (RowSource::Records(..), [elements, mask]) => {
                 let columns = self.fields(elements.clone().in_c_order()?)?;

@@ -117,7 +117,7 @@ impl Numbers {
 pub(super) fn number(value: &TreeNode) -> Option<f64> {
     let NodeContent::Scalar { text, .. } = &value.target().node else { return None };
     match value.scalar_type()? {
-        Type::Int => scalar::integer(text).map(|value| value as f64),
+        Type::Int => scalar::integer(text).map(|integer| integer as f64),
         Type::Float => scalar::float(text),
         _ => None,
     }

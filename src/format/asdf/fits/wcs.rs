@@ -92,7 +92,7 @@ impl Wcs {
             }
             _ => None,
         };
-        let bounds = transforms.first().and_then(|transform| bounding_box(transform));
+        let bounds = transforms.first().and_then(|from_pixels| bounding_box(from_pixels));
         let bounds = bounds.filter(|bounds| bounds.len() == count);
         let mut wcs = Self {
             transform,
@@ -235,12 +235,12 @@ impl Wcs {
     fn linear(&self, numbers: &[Vec<f64>]) -> Option<Linear> {
         let outputs = self.outputs(numbers)?;
         let count = self.world.axes.len();
-        let sky = self.sky_forms(&outputs);
+        let sky_forms = self.sky_forms(&outputs);
         let mut forms: Vec<Option<Form>> = Vec::with_capacity(count);
         for (axis, output) in self.world.axes.iter().zip(&outputs.all) {
             forms.push(match (axis, output) {
-                (Axis::Longitude, _) => sky.as_ref().map(|sky| sky.plane[0].clone()),
-                (Axis::Latitude, _) => sky.as_ref().map(|sky| sky.plane[1].clone()),
+                (Axis::Longitude, _) => sky_forms.as_ref().map(|sky| sky.plane[0].clone()),
+                (Axis::Latitude, _) => sky_forms.as_ref().map(|sky| sky.plane[1].clone()),
                 (Axis::Spectral(spectral), Expression::Linear(form)) => {
                     form.clone().in_units_of(spectral.unit)
                 }
@@ -248,14 +248,14 @@ impl Wcs {
             });
         }
         let mut reference = vec![None; count];
-        for form in sky.iter().flat_map(|sky| &sky.plane).chain(forms.iter().flatten()) {
+        for form in sky_forms.iter().flat_map(|sky| &sky.plane).chain(forms.iter().flatten()) {
             form.refer(&mut reference);
         }
         let mut free = (0..count).filter(|n| reference[*n].is_none()).collect::<Vec<_>>().into_iter();
         let mut reference: Vec<f64> = reference.into_iter().map(Option::unwrap_or_default).collect();
         let mut projected = None;
-        if let Some(SkyForms { projection, pole: [longitude, latitude, native], .. }) = &sky {
-            sky.as_ref()?.centre(&mut reference)?;
+        if let Some(SkyForms { projection, pole: [longitude, latitude, native], .. }) = &sky_forms {
+            sky_forms.as_ref()?.centre(&mut reference)?;
             let Sky { unit, .. } = self.world.sky.as_ref()?;
             let pole = [longitude.angle(*unit)?, latitude.angle(*unit)?];
             let is_on_sphere = (pole[1] * unit.in_units_of(Unit::DEGREE)?).abs() <= 90.0;
@@ -367,8 +367,8 @@ fn bounding_box(transform: &TreeNode) -> Option<Vec<[f64; 2]>> {
     let bounds = transform.get("bounding_box")?;
     let interval = |node: &TreeNode| {
         let [from, to] = node.items()? else { return None };
-        let end = |value| number(values::parameter(value, &["pixel", "pix"])?);
-        let interval = [end(from)?, end(to)?];
+        let end_of = |value| number(values::parameter(value, &["pixel", "pix"])?);
+        let interval = [end_of(from)?, end_of(to)?];
         interval.iter().all(|end| end.is_finite()).then_some(interval)
     };
     if let Some(intervals) = bounds.get("intervals") {
@@ -464,7 +464,7 @@ impl Linear {
         let mut set =
             |keyword: &str, value: f64, comment: &str| cards.set(keyword, Card::Float(value), comment);
         for (n, row) in self.rows.iter().enumerate() {
-            let is_used = |row: &Row| row.name.is_some() && row.coefficients[n] != 0.0;
+            let is_used = |other: &Row| other.name.is_some() && other.coefficients[n] != 0.0;
             let reference = self.reference[n] + 1.0;
             let n = n + 1;
             if self.rows.iter().any(is_used) {

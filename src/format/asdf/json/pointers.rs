@@ -74,11 +74,11 @@ impl Pointers {
         let end = format!("{path}0");
         let below = self.places.range::<str, _>((Included(&*first), Excluded(&*end)));
         let gone: Vec<Arc<str>> = below
-            .map(|(path, _)| path)
-            .chain(self.places.get_key_value(path).map(|(path, _)| path))
+            .map(|(known, _)| known)
+            .chain(self.places.get_key_value(path).map(|(known, _)| known))
             .cloned()
             .collect();
-        let removed = gone.iter().filter_map(|path| self.places.remove(path));
+        let removed = gone.iter().filter_map(|known| self.places.remove(known));
         removed.filter(|place| place.is_mentioned).map(|place| place.id).collect()
     }
 }

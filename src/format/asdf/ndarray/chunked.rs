@@ -173,8 +173,8 @@ fn of_zarr(node: &TreeNode) -> Result<Ndarray> {
         return fault(map, "a \"chunk_block_map\" is not the number of a block");
     };
     let counts = shape.iter().zip(&chunk_shape).map(|(len, chunk)| len.div_ceil(*chunk));
-    let count = counts.clone().try_fold(1_u64, |count, one| count.checked_mul(one.max(1)));
-    if count.is_none_or(|count| count > MAX_CHUNKS) {
+    let total = counts.clone().try_fold(1_u64, |total, one| total.checked_mul(one.max(1)));
+    if total.is_none_or(|total| total > MAX_CHUNKS) {
         return fault(meta, format!("an array has more than {MAX_CHUNKS} chunks"));
     }
     let padded = chunk_shape.iter().zip(counts).map(|(chunk, count)| chunk.checked_mul(count));
@@ -420,7 +420,7 @@ fn in_grid(shape: &[u64], starts: &[Vec<u64>], chunks: Vec<(Vec<u64>, Ndarray)>)
             lens[axis] = end.checked_sub(start[axis])?;
         }
         let chunk = at.remove(&start)?;
-        if chunk.shape.as_ref().is_none_or(|shape| shape.streamed || shape.dimensions != lens) {
+        if chunk.shape.as_ref().is_none_or(|own| own.streamed || own.dimensions != lens) {
             return None;
         }
         ordered.push(chunk);

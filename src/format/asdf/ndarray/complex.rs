@@ -22,7 +22,7 @@ pub(crate) fn complex(text: &str) -> Option<(f64, f64)> {
     let text = text.trim();
     let text = text.strip_prefix('(').and_then(|text| text.strip_suffix(')')).map_or(text, str::trim);
     let number =
-        |text: &str| if text.trim() == text { text.replace('_', "").parse::<f64>().ok() } else { None };
+        |part: &str| if part.trim() == part { part.replace('_', "").parse::<f64>().ok() } else { None };
     let Some(body) = text.strip_suffix(['j', 'J']) else { return Some((number(text)?, 0.0)) };
     let bytes = body.as_bytes();
     let sign = |at: &usize| {

@@ -147,8 +147,8 @@ impl Datatype {
         match (self, other) {
             (Self::Scalar(_), Self::Scalar(_)) => true,
             (Self::Structured(own), Self::Structured(others)) => {
-                let is_like = |(own, other): (&Field, &Field)| {
-                    own.shape == other.shape && own.datatype.has_fields_of(&other.datatype)
+                let is_like = |(field, other_field): (&Field, &Field)| {
+                    field.shape == other_field.shape && field.datatype.has_fields_of(&other_field.datatype)
                 };
                 own.len() == others.len() && own.iter().zip(others).all(is_like)
             }

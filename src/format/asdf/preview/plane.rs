@@ -227,8 +227,8 @@ impl Plane {
         let at_once = (MAX_AT_ONCE / len.max(1)).max(1) as usize;
         let mut means = Vec::with_capacity(across * along * self.colors());
         let numbers: Vec<u64> = (0..along as u64).collect();
-        for numbers in numbers.chunks(at_once) {
-            let ranges: Vec<_> = numbers
+        for batch in numbers.chunks(at_once) {
+            let ranges: Vec<_> = batch
                 .iter()
                 .map(|number| {
                     // The middle one of the pixel's lines.
@@ -259,14 +259,14 @@ impl Plane {
         if run == self.block {
             return self.add_lines(line, 1, sums, buffer);
         }
-        for (number, sums) in sums.chunks_exact_mut(self.colors()).enumerate() {
+        for (number, of_pixel) in sums.chunks_exact_mut(self.colors()).enumerate() {
             let from = number as u64 * self.block;
             let count = run.min(self.places - from);
             let mut color = 0;
             let first = (line * self.places + from) * self.colors;
             self.each(first, count * self.colors, buffer, |value| {
-                sums[color].add(value);
-                color = if color + 1 == sums.len() { 0 } else { color + 1 };
+                of_pixel[color].add(value);
+                color = if color + 1 == of_pixel.len() { 0 } else { color + 1 };
             })?;
         }
         Ok(())

@@ -121,9 +121,9 @@ impl Chunks {
         }
     }
 
-    /// Finds the chunk that holds `value`. Starts from `chunk`, or from the nearest start kept.
-    pub(super) fn find(&self, value: u64, chunk: Option<Chunk>) -> Result<Chunk> {
-        let mut place = match chunk {
+    /// Finds the chunk that holds `value`. Starts from `near`, or from the nearest start kept.
+    pub(super) fn find(&self, value: u64, near: Option<Chunk>) -> Result<Chunk> {
+        let mut place = match near {
             Some(chunk) if chunk.end() <= value => ChunkStart { first: chunk.end(), at: chunk.next },
             _ => {
                 let walked = self.walked();

@@ -192,7 +192,7 @@ impl Plan {
             }
         };
         let len = chunks.iter().try_fold(item, |len, one| len.checked_mul(*one)).ok_or("it is too large")?;
-        let (compressor, fill) = match &chunked.chunks {
+        let (declared, fill) = match &chunked.chunks {
             ArrayChunks::Blocks(ChunkBlocks { compressor, fill, .. }) => {
                 (compressor.map(Codec::numcodec), fill.as_ref().map(|fill| fill.json.clone()))
             }
@@ -204,7 +204,7 @@ impl Plan {
                 "some of its chunks are not there, and its fill value is none that is read here".into()
             );
         }
-        let mut used = compressor;
+        let mut used = declared;
         let mut parts = Vec::with_capacity(numbers.len());
         let mut is_first = true;
         for number in numbers {
@@ -217,7 +217,7 @@ impl Plan {
             let (source, place) = stored.stored().ok_or("a block of its chunks is cut off")?;
             let place =
                 place.checked_add(source.start_in_file()).ok_or("a block of its chunks is cut off")?;
-            let part = match (codec, compressor) {
+            let part = match (codec, declared) {
                 (Some(_), Some(_)) => return Err("its chunks are compressed twice".into()),
                 (Some(codec), None) if data_size == len => {
                     let all = external::parts(codec, &(Arc::new(stored) as Arc<dyn Content>), data_size)?;
@@ -276,7 +276,7 @@ impl Plan {
         let dtype = scalar_descr(scalar, elements.byteorder);
         let shape = elements.dimensions;
         // Zarr has no chunks of length 0.
-        let chunks = shape.iter().map(|len| (*len).max(1)).collect();
+        let chunks = shape.iter().map(|side| (*side).max(1)).collect();
         let zarr = ZarrArray {
             path,
             dtype,
@@ -295,7 +295,7 @@ impl Plan {
         let (dtype, width) = if matches!(scalar, Scalar::Ascii(_)) { ("|S1", 1) } else { ("<U1", 4) };
         let len = shape.iter().try_fold(width, |len: u64, dimension| len.checked_mul(*dimension));
         let len = len.filter(|len| *len <= MAX_INLINE).ok_or("its elements have no bytes")?;
-        let chunks = shape.iter().map(|len| (*len).max(1)).collect();
+        let chunks = shape.iter().map(|side| (*side).max(1)).collect();
         let dtype = dtype.to_owned();
         let zarr = ZarrArray {
             path,

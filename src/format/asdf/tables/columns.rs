@@ -25,20 +25,20 @@ pub(super) fn file(
     if let (Some(signature), Some(meta)) = (&mut parts.signature, meta) {
         signature.text.push_str(&format!("{meta:?} "));
     }
-    let columns: Result<Vec<_>> = sources.iter().map(|source| parts.column(file, source)).collect();
-    let content = columns.and_then(|made| {
+    let made_columns: Result<Vec<_>> = sources.iter().map(|source| parts.column(file, source)).collect();
+    let content = made_columns.and_then(|made| {
         let rows = made.first().map_or(0, |(rows, _)| *rows);
         if made.iter().any(|(others, _)| *others != rows) {
             return Err(Error::damaged("the columns of the table differ in length"));
         }
         let mut columns = Vec::new();
         let mut facts = Vec::new();
-        for (source, (_, made)) in sources.iter().zip(made) {
-            for (n, (name, column)) in made.into_iter().enumerate() {
-                let parts =
+        for (source, (_, of_source)) in sources.iter().zip(made) {
+            for (n, (name, column)) in of_source.into_iter().enumerate() {
+                let own_columns =
                     if is_complex(source, n) { parts_of_complex(name, column) } else { vec![(name, column)] };
-                facts.extend(std::iter::repeat_n(facts_of(source, n), parts.len()));
-                columns.extend(parts);
+                facts.extend(std::iter::repeat_n(facts_of(source, n), own_columns.len()));
+                columns.extend(own_columns);
             }
         }
         let columns = distinct(columns);
@@ -66,11 +66,11 @@ fn is_complex(source: &Source, n: usize) -> bool {
 fn parts_of_complex(name: String, column: Column) -> Vec<(String, Column)> {
     match column {
         Column::Group { columns, .. } => {
-            columns.into_iter().map(|(part, column)| (format!("{name}.{part}"), column)).collect()
+            columns.into_iter().map(|(part, numbers)| (format!("{name}.{part}"), numbers)).collect()
         }
         Column::List(len, of) => {
             let parts = parts_of_complex(name, *of).into_iter();
-            parts.map(|(name, part)| (name, Column::List(len, Box::new(part)))).collect()
+            parts.map(|(part_name, part)| (part_name, Column::List(len, Box::new(part)))).collect()
         }
         column @ Column::Values(_) => vec![(name, column)],
     }
@@ -373,7 +373,7 @@ fn in_lists(column: Column, lists: &[u64]) -> Column {
 fn has_lists(fields: &[Field]) -> bool {
     fields.iter().any(|field| match &field.datatype {
         _ if !field.shape.is_empty() => true,
-        Datatype::Structured(fields) => has_lists(fields),
+        Datatype::Structured(inner) => has_lists(inner),
         _ => false,
     })
 }

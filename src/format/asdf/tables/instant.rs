@@ -120,27 +120,27 @@ impl Notation {
     pub(super) fn of_text(self, text: &[u8]) -> Option<Instant> {
         let NotationKind::Text { guessed } = self.kind else { return None };
         let end = text.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
-        let mut rest = &text[..end];
-        let text = &mut rest;
-        let year = number(text, 4)?;
-        let (day, format) = match text.first()? {
-            b'-' => (day_of_date(year, text)?, "iso"),
-            _ => (day_of_number(year, text)?, "yday"),
+        let mut unpadded = &text[..end];
+        let rest = &mut unpadded;
+        let year = number(rest, 4)?;
+        let (day, format) = match rest.first()? {
+            b'-' => (day_of_date(year, rest)?, "iso"),
+            _ => (day_of_number(year, rest)?, "yday"),
         };
-        let clock = match (text.split_first(), format) {
+        let clock = match (rest.split_first(), format) {
             (None, _) => 0,
             (Some((b'T' | b' ', time)), "iso") | (Some((b':', time)), "yday") => {
-                *text = time;
-                let clock = nanos_of_day(text)?;
-                if self.utc && text.first() == Some(&b'Z') {
-                    *text = &text[1..];
+                *rest = time;
+                let clock = nanos_of_day(rest)?;
+                if self.utc && rest.first() == Some(&b'Z') {
+                    *rest = &rest[1..];
                 }
                 clock
             }
             _ => return None,
         };
         let since = i128::from(day) * DAY * SECOND + clock;
-        let is_valid = text.is_empty() && YEARS.contains(&since.div_euclid(SECOND));
+        let is_valid = rest.is_empty() && YEARS.contains(&since.div_euclid(SECOND));
         is_valid.then_some(Instant { since, format: guessed.then_some(format) })
     }
 }

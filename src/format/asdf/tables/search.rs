@@ -152,8 +152,8 @@ impl Search {
             return;
         }
         let mask = value.get("mask").map(TreeNode::target).and_then(|mask| {
-            let tag = mask.tag.as_deref().filter(|tag| ndarray::is_tag(tag))?;
-            let (mut mask, _) = Ndarray::read_leniently(tag, mask).ok()?;
+            let mask_tag = mask.tag.as_deref().filter(|mask_tag| ndarray::is_tag(mask_tag))?;
+            let (mut mask, _) = Ndarray::read_leniently(mask_tag, mask).ok()?;
             mask.infer_inline().ok().map(|()| Arc::new(mask))
         });
         // A quantity has one array, so the keys that lead to it are left out of the name.

@@ -103,8 +103,8 @@ impl Times {
             if let Some(missing) = missing {
                 read_exact_at(missing, first, &mut masked)?;
             }
-            for (element, masked) in bytes.chunks_exact(form.size).zip(&masked) {
-                if *masked != 0 {
+            for (element, is_masked) in bytes.chunks_exact(form.size).zip(&masked) {
+                if *is_masked != 0 {
                     continue;
                 }
                 let Some(instant) = form.instant(self.notation, element) else { return Ok(None) };

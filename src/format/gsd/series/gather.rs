@@ -149,7 +149,7 @@ impl Gather {
                     break;
                 }
             }
-            len += parts.last().map_or(0, |(_, len)| *len);
+            len += parts.last().map_or(0, |(_, part_len)| *part_len);
             within = 0;
         }
         match wrong {
@@ -206,8 +206,8 @@ pub(super) fn copy(source: &dyn Source, parts: &[DataRange], buf: &mut [u8]) -> 
 
 /// Returns the number of leading parts that are close enough together to be read by one call.
 fn near(parts: &[DataRange]) -> usize {
-    let Some((first, len)) = parts.first() else { return 0 };
-    let mut end = first + len;
+    let Some((first, first_len)) = parts.first() else { return 0 };
+    let mut end = first + first_len;
     let others = parts.iter().skip(1).take_while(|(offset, len)| {
         let is_near = *offset >= end && *offset - end <= GAP && offset + len - first <= SPAN;
         end = offset + len;

@@ -107,14 +107,15 @@ impl LoggedQuantity {
         };
         let form = |of| if quantity.rule == Rule::Number { Form::Numbers(of) } else { Form::Arrays(of) };
         let base = Base::Default(bytes);
-        let Some((id, rows)) = found else {
+        let Some((id, name_rows)) = found else {
             return Some(Self { id: None, base, form: form(default), cut: None, frames });
         };
-        let first = rows.first;
+        let first = name_rows.first;
         let is_same = |one: &IndexEntry| (one.kind, one.n, one.m) == (first.kind, first.n, first.m);
         let has_rows = quantity.rule != Rule::Rows || first.n == default.n;
         let is_number = quantity.rule != Rule::Number || first.is_number();
-        let is_exact = rows.misfit.is_none() && rows.converted.is_none() && rows.longest == first.n;
+        let is_exact =
+            name_rows.misfit.is_none() && name_rows.converted.is_none() && name_rows.longest == first.n;
         if first.is_text() || !has_rows || !is_number || !is_exact {
             return None;
         }
@@ -123,7 +124,7 @@ impl LoggedQuantity {
             _ if is_same(&default) => base,
             _ => return None,
         };
-        Some(Self { id: Some(id), base, form: form(first), cut: rows.cut, frames })
+        Some(Self { id: Some(id), base, form: form(first), cut: name_rows.cut, frames })
     }
 
     /// True if every frame has a value.
@@ -207,16 +208,16 @@ impl RowsContent {
         let file = &self.file;
         let entries = file.frame(frames.start)?.start..file.frame(frames.end - 1)?.end;
         if !file.header().is_old() && (entries.end - entries.start) / count > MANY_CHUNKS {
-            for (frame, found) in frames.zip(&mut found) {
-                *found = file.find(frame, id)?;
+            for (frame, slot) in frames.zip(&mut found) {
+                *slot = file.find(frame, id)?;
             }
         } else {
             file.each_entry(entries, |entry| {
                 let place = entry.frame.checked_sub(frames.start).filter(|_| entry.id == id);
-                let found = place.and_then(|place| found.get_mut(usize::try_from(place).ok()?));
-                let is_later = |found: IndexEntry| file.written(entry) > file.written(&found);
-                if let Some(found) = found.filter(|found| found.is_none_or(is_later)) {
-                    *found = Some(*entry);
+                let slot = place.and_then(|place| found.get_mut(usize::try_from(place).ok()?));
+                let is_later = |other: IndexEntry| file.written(entry) > file.written(&other);
+                if let Some(slot) = slot.filter(|slot| slot.is_none_or(is_later)) {
+                    *slot = Some(*entry);
                 }
             })?;
         }

@@ -112,8 +112,8 @@ impl<S: Storage> Journal<S> {
             if storage.read_at(&self.file, at, &mut bytes)? < RECORD {
                 return Ok(None);
             }
-            let word = |at: usize| {
-                let field = bytes[at..at + 4].try_into().expect("four bytes of a record's head");
+            let word = |start: usize| {
+                let field = bytes[start..start + 4].try_into().expect("four bytes of a record's head");
                 u32::from_be_bytes(field)
             };
             let kind = word(0);

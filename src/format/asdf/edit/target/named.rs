@@ -22,8 +22,8 @@ impl<S: Storage> Target<S> {
             _ => not_writable(error),
         })?;
         let new = self.storage.meta(&file)?.identity;
-        let old = self.storage.meta(&self.file)?.identity;
-        if !new.same_file(&old) {
+        let old_identity = self.storage.meta(&self.file)?.identity;
+        if !new.same_file(&old_identity) {
             // The kernel may take both files for one inode. Then the old lock would keep the new file from
             // being locked.
             self.lock = None;
