@@ -10,6 +10,8 @@ install_debian() {
             "$debian/etc/apt/sources.list" >"$debian/etc/apt/sources.list.new"
         mv "$debian/etc/apt/sources.list.new" "$debian/etc/apt/sources.list"
     fi
+    # Debian's installer writes this file.
+    [ -e "$debian/etc/hosts" ] || printf '127.0.0.1 localhost\n::1 localhost\n' >"$debian/etc/hosts"
     # Copy the certificates that this machine trusts in addition to Debian's.
     [ ! -d /usr/local/share/ca-certificates ] || cp -r /usr/local/share/ca-certificates "$debian/usr/local/share"
 }

@@ -69,9 +69,9 @@ pub(crate) fn is_gone() -> bool {
 pub(crate) fn is_thread_gone(thread: u32) -> bool {
     // A thread in another PID namespace has the number 0.
     let Some(id) = i32::try_from(thread).ok().and_then(Pid::from_raw) else { return false };
-    // A thread may end while the kernel reads ahead for it. Unlike files in /proc, the process group is never
-    // hidden from other users.
-    if rustix::process::getpgid(Some(id)) == Err(Errno::SRCH) {
+    // A thread may end while the kernel reads ahead for it. Unlike files in /proc, it is never hidden from other users:
+    // the error is EPERM then.
+    if rustix::process::test_kill_process(id) == Err(Errno::SRCH) {
         return true;
     }
     let mut start = [0; LINES];
@@ -116,5 +116,18 @@ mod tests {
             std::thread::sleep(Duration::from_millis(1));
             is_thread_gone(ended)
         }));
+    }
+
+    /// As in a container that a program was started in from outside. Its process group has no number there.
+    #[test]
+    fn a_thread_is_known_in_a_pid_namespace_without_its_process_group() {
+        let ended = std::process::Command::new("unshare")
+            .args(["--pid", "--fork", "--kill-child", "--mount-proc"])
+            .arg(std::env::current_exe().unwrap())
+            .args(["--exact", "workers::caller::tests::a_thread_that_has_ended_is_gone"])
+            .output()
+            .unwrap();
+        let told = String::from_utf8_lossy(&ended.stdout);
+        assert!(ended.status.success() && told.contains("1 passed"), "{ended:?}");
     }
 }
