@@ -40,7 +40,9 @@ pub(crate) enum Outcome {
 pub(crate) enum Style {
     /// A save through the mount.
     Save,
-    /// A save by a command on a file in a mounted directory. It changes the file in place, as another program does.
+    /// A save by a command on a file. Unless the mount has the file locked, it changes the file in place, as another
+    /// program does. A mount locks a file in a directory at its first draft, and a file that has replaced another one at
+    /// the next save.
     Command,
     /// Another program renames a new file over it.
     Replaced,
@@ -83,8 +85,8 @@ impl Judge {
     }
 
     /// Notes that a save of some earlier state begins; returns its number.
-    pub(crate) fn begin_undo(&self, style: Style) -> usize {
-        self.begin_write(None, style)
+    pub(crate) fn begin_undo(&self) -> usize {
+        self.begin_write(None, Style::Command)
     }
 
     fn begin_write(&self, state: Option<State>, style: Style) -> usize {

@@ -281,14 +281,13 @@ impl World {
         member.judge.end(write, Outcome::Succeeded);
     }
 
-    /// Takes a save back, through the mount that has the file.
+    /// Takes a save back: through the mount if it has the file locked, else in the file itself.
     fn save_by_command(&self, dice: &mut Dice) {
         std::thread::sleep(Duration::from_millis(dice.below(500)));
         let _daemons = self.daemons.read().unwrap();
         let member = self.member(dice);
         // It is not known beforehand which text this brings back.
-        let style = if self.members.len() == 1 { Style::Save } else { Style::Command };
-        let write = member.judge.begin_undo(style);
+        let write = member.judge.begin_undo();
         let output = self.asdf_mount().arg("--undo").arg(&member.source).output().unwrap();
         let outcome = if output.status.success() { Outcome::Unknown } else { Outcome::Refused };
         if outcome == Outcome::Refused {
