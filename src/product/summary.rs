@@ -9,6 +9,9 @@ const MAX_DEPTH: usize = 5;
 /// Maximum length of a fact in bytes.
 const MAX_FACT: usize = 120;
 
+/// Telescopes whose trees do not name them: the start of the tag of their data, and `TELESCOP` in their FITS files.
+const TELESCOPES: [(&str, &str); 1] = [("asdf://dkist.nso.edu/", "Daniel K. Inouye Solar Telescope")];
+
 /// The facts found so far.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FileSummary {
@@ -128,11 +131,15 @@ impl FileSummary {
         Some(self.found(name)?.1)
     }
 
-    /// Returns the end of the path at which a fact was found, and its value.
+    /// Returns the end of the path at which a fact was found, and its value. The path is empty for a telescope that only
+    /// a tag tells.
     pub(crate) fn found(&self, name: &str) -> Option<(&'static str, &str)> {
         let position = position(name)?;
-        let (rank, value) = self.found.get(position)?.as_ref()?;
-        Some((FACTS.get(position)?.paths.get(*rank)?, value))
+        if let Some((rank, value)) = self.found.get(position)? {
+            return Some((FACTS.get(position)?.paths.get(*rank)?, value));
+        }
+        let tag = self.tag().filter(|_| name == "telescope")?;
+        TELESCOPES.iter().find(|(start, _)| tag.starts_with(start)).map(|(_, telescope)| ("", *telescope))
     }
 
     /// Returns the tag of the first value of the root that is not of a core schema.
@@ -147,4 +154,30 @@ fn cut(text: &str) -> String {
         end -= 1;
     }
     text.get(..end).unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::FileSummary;
+    use crate::content::Text;
+    use crate::yaml::read::{Unread, each_event};
+
+    #[test]
+    fn a_tag_tells_the_telescope_of_a_tree_that_does_not() {
+        let dkist = Some("Daniel K. Inouye Solar Telescope");
+        for (tree, telescope) in [
+            ("dataset: !<asdf://dkist.nso.edu/tags/dataset-1.2.0> {meta: 1}", dkist),
+            ("dataset: !<asdf://dkist.nso.edu/tags/dataset-1.2.0> {telescope: VTT}", Some("VTT")),
+            ("dataset: !<asdf://elsewhere.org/tags/dataset-1.2.0> {meta: 1}", None),
+        ] {
+            let mut summary = FileSummary::default();
+            let text = Text::new(tree.as_bytes().to_vec());
+            each_event(&text, |event| -> Result<bool, Unread> {
+                summary.take(event);
+                Ok(true)
+            })
+            .unwrap();
+            assert_eq!(summary.get("telescope"), telescope, "{tree}");
+        }
+    }
 }
