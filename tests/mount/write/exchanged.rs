@@ -279,10 +279,11 @@ fn a_users_save_through_roots_mount_writes_to_no_directory_that_takes_the_place_
                 })
                 .unwrap();
             let daemon = mount.daemon().unwrap();
-            let tree = mount.path("d/a.asdf/tree.yaml");
+            // The user may not be allowed to go through the directories above the mount.
             let mut writer = Command::new("setpriv")
                 .args([&format!("--reuid={USER}"), &format!("--regid={USER}"), "--clear-groups", "dd"])
-                .arg(format!("of={}", tree.display()))
+                .arg("of=d/a.asdf/tree.yaml")
+                .current_dir(mount.root())
                 .stdin(Stdio::piped())
                 .stderr(Stdio::null())
                 .spawn()
