@@ -62,6 +62,16 @@ fn read(source: &Arc<dyn Source>, at: usize, len: usize) -> crate::error::Result
 }
 
 /// Returns the errno with which something fails.
+/// Waits until the cache on disk has this many files: one for each block, and one for each version. The last blocks are
+/// written after the reader has them.
+fn await_files(dir: &std::path::Path, count: usize) {
+    let files = || std::fs::read_dir(dir).unwrap().flatten();
+    let written = || files().filter(|file| !file.file_name().as_encoded_bytes().starts_with(b".")).count();
+    while written() < count {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
 fn errno<T>(result: crate::error::Result<T>) -> i32 {
     result.err().map_or(0, |error| error.errno())
 }

@@ -184,10 +184,7 @@ fn the_cache_on_disk_outlives_a_mount_and_is_checked() {
     let source = open(&first, &server.url("/x?X-Amz-Signature=1")).unwrap();
     assert!(read(&source, 0, data.len()).unwrap() == data[..]);
     let before = server.count();
-    // The last blocks are written after the reader has them. There is a file for each block and for the version.
-    while std::fs::read_dir(dir.path().join("c")).unwrap().count() < 7 {
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    await_files(&dir.path().join("c"), 5 * 16 + 2);
     let second = remote(cached(100 << 20));
     // A new signature is no other object.
     let source = open(&second, &server.url("/x?X-Amz-Signature=2")).unwrap();

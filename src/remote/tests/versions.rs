@@ -128,6 +128,7 @@ fn a_recent_object_that_does_not_change_is_asked_for_its_first_bytes_once_more()
     let first = FIRST as usize;
     assert_eq!(ranges, [(0, first), (0, first), (first, 3 * MIB)]);
     // The blocks were proven, so they are kept.
+    await_files(dir.path(), 3 * 16 + 1);
     let later = cached();
     assert!(all(&open(&later, &site.url()).unwrap(), data.len()) == data[..]);
     assert_eq!((later.stats().bytes, later.stats().disk_hits), (0, 3 * 16));
