@@ -131,8 +131,8 @@ impl Conversion {
                 }
             }
             Self::Ascii { reverse } => {
-                for (char, byte) in from.chunks_exact(4).zip(to) {
-                    let bytes = [char[0], char[1], char[2], char[3]];
+                for (character, byte) in from.chunks_exact(4).zip(to) {
+                    let bytes = [character[0], character[1], character[2], character[3]];
                     let code = if reverse { u32::from_le_bytes(bytes) } else { u32::from_be_bytes(bytes) };
                     *byte = u8::try_from(code).ok().filter(u8::is_ascii).unwrap_or(b'?');
                 }

@@ -50,6 +50,17 @@ pub(crate) struct ZarrArray {
 }
 
 impl ZarrArray {
+    /// Describes an array all of whose chunks have references.
+    pub(crate) fn new(
+        path: Vec<String>,
+        dtype: String,
+        shape: Vec<u64>,
+        chunks: Vec<u64>,
+        compressor: &'static str,
+    ) -> Self {
+        Self { path, dtype, shape, chunks, compressor, fill: None, has_frames: false }
+    }
+
     /// Returns the number of chunks; `None` on overflow.
     pub(crate) fn count(&self) -> Option<u64> {
         let counts = self.shape.iter().zip(&self.chunks).map(|(len, chunk)| len.div_ceil((*chunk).max(1)));
@@ -365,15 +376,8 @@ mod tests {
         let mut out = Vec::new();
         References::begin(&mut out);
         let mut references = References::new("file:///a \"{{b}}\"");
-        let array = ZarrArray {
-            path: vec!["a".into(), "it's \"x\"".into()],
-            dtype: "<f4".into(),
-            shape: vec![4, 6],
-            chunks: vec![2, 6],
-            compressor: NO_COMPRESSOR,
-            fill: None,
-            has_frames: false,
-        };
+        let path = vec!["a".into(), "it's \"x\"".into()];
+        let array = ZarrArray::new(path, "<f4".into(), vec![4, 6], vec![2, 6], NO_COMPRESSOR);
         assert_eq!(array.count(), Some(2));
         references.array(&array, &mut out);
         references.chunk(&array, 1, (99, 48), &mut out);

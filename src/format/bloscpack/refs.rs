@@ -88,7 +88,7 @@ impl FileArray {
         };
         let path = vec![DATA.to_owned()];
         let compressor = Codec::Blosc.numcodec();
-        let array = ZarrArray { path, dtype, shape, chunks, compressor, fill: None, has_frames: false };
+        let array = ZarrArray::new(path, dtype, shape, chunks, compressor);
         Ok(ArrayPlan { array, count, body: self.body.clone() })
     }
 

@@ -44,14 +44,10 @@ impl ReferencedArrays for SeriesArrays {
         let shape = series.shape.clone();
         let path = names(&series.path);
         let chunks = shape.iter().enumerate().map(|(axis, len)| if axis == 0 { 1 } else { (*len).max(1) });
+        let chunks = chunks.collect();
         let array = ZarrArray {
-            path,
-            dtype: series.dtype.clone(),
-            chunks: chunks.collect(),
-            shape,
-            compressor: NO_COMPRESSOR,
-            fill: None,
             has_frames: true,
+            ..ZarrArray::new(path, series.dtype.clone(), shape, chunks, NO_COMPRESSOR)
         };
         Ok(Some(Listed::Array(SeriesPlan { array, series })))
     }

@@ -129,7 +129,7 @@ impl Plan {
         };
         let dtype = scalar_descr(scalar, array.byteorder.unwrap_or(Byteorder::Big));
         let shape = extent.dimensions;
-        let zarr = ZarrArray { path, dtype, shape, chunks, compressor, fill: None, has_frames: false };
+        let zarr = ZarrArray::new(path, dtype, shape, chunks, compressor);
         Ok(Self { array: zarr, places, remark })
     }
 
@@ -156,15 +156,7 @@ impl Plan {
         let (chunks, places) = ChunkPlaces::in_row(&in_hdu.dimensions, item, place, len)?;
         let dtype = scalar_descr(scalar, Byteorder::Big);
         let shape = in_hdu.dimensions.clone();
-        let zarr = ZarrArray {
-            path,
-            dtype,
-            shape,
-            chunks,
-            compressor: NO_COMPRESSOR,
-            fill: None,
-            has_frames: false,
-        };
+        let zarr = ZarrArray::new(path, dtype, shape, chunks, NO_COMPRESSOR);
         Ok(Self { array: zarr, places, remark: None })
     }
 
@@ -247,7 +239,7 @@ impl Plan {
         let dtype = scalar_descr(*scalar, array.byteorder.unwrap_or(Byteorder::Big));
         let compressor = used.unwrap_or(NO_COMPRESSOR);
         let fill = fill.filter(|_| !is_complete);
-        let zarr = ZarrArray { path, dtype, shape, chunks, compressor, fill, has_frames: false };
+        let zarr = ZarrArray { fill, ..ZarrArray::new(path, dtype, shape, chunks, compressor) };
         Ok(Self { array: zarr, places: ChunkPlaces::Parts { start: 0, parts }, remark: None })
     }
 
@@ -277,15 +269,7 @@ impl Plan {
         let shape = elements.dimensions;
         // Zarr has no chunks of length 0.
         let chunks = shape.iter().map(|side| (*side).max(1)).collect();
-        let zarr = ZarrArray {
-            path,
-            dtype,
-            shape,
-            chunks,
-            compressor: NO_COMPRESSOR,
-            fill: None,
-            has_frames: false,
-        };
+        let zarr = ZarrArray::new(path, dtype, shape, chunks, NO_COMPRESSOR);
         Ok(Self { array: zarr, places: ChunkPlaces::Inline(bytes), remark: None })
     }
 
@@ -297,15 +281,7 @@ impl Plan {
         let len = len.filter(|len| *len <= MAX_INLINE).ok_or("its elements have no bytes")?;
         let chunks = shape.iter().map(|side| (*side).max(1)).collect();
         let dtype = dtype.to_owned();
-        let zarr = ZarrArray {
-            path,
-            dtype,
-            shape,
-            chunks,
-            compressor: NO_COMPRESSOR,
-            fill: None,
-            has_frames: false,
-        };
+        let zarr = ZarrArray::new(path, dtype, shape, chunks, NO_COMPRESSOR);
         Ok(Self { array: zarr, places: ChunkPlaces::Inline(vec![0; len as usize]), remark: None })
     }
 
