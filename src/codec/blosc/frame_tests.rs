@@ -10,6 +10,7 @@ use super::*;
 use crate::codec::samples::{Counted, Dice};
 use crate::content::{Text, read_exact_at};
 
+// `tests/formats` uses the builder as well, and parts of it that are not used here.
 #[allow(dead_code, unreachable_pub, missing_docs)]
 #[path = "../../../tests/common/blosc2_builder.rs"]
 mod builder;
