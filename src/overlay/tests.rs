@@ -206,6 +206,33 @@ fn a_text_made_from_the_file_before_is_not_saved_into_the_one_that_replaced_it()
 }
 
 #[test]
+fn a_save_into_a_copy_that_has_just_replaced_the_file_spares_its_readers() {
+    let test = Test::new();
+    let (replaced, _old_reader) = test.overlay.newest().unwrap();
+    let handle = test.opened(TREE, WRITING);
+    handle.write(0, test.named("second").as_bytes(), false).unwrap();
+    let overlay = test.overlay.clone();
+    let (sends, readers) = mpsc::channel();
+    let look = move || {
+        let overlay = overlay.clone();
+        let seen = std::thread::spawn(move || overlay.newest().unwrap()).join().unwrap();
+        sends.send(seen).unwrap();
+    };
+    test.interrupt(Box::new(look), Box::new(|| {}));
+    let copy = test.source.with_extension("copy");
+    std::fs::copy(&test.source, &copy).unwrap();
+    // The mount has just looked, so it notices the replacement only when the save begins.
+    replaced.revalidate_now();
+    std::fs::rename(copy, &test.source).unwrap();
+    handle.flush(Caller::default()).unwrap();
+    handle.release();
+    let (mounted, reader) = readers.recv().unwrap();
+    assert_ne!(mounted.serial, replaced.serial);
+    assert!(!reader.is_stale() && test.is_saved(&test.named("second")));
+    assert_eq!(test.overlay.mounted().unwrap().serial, mounted.serial);
+}
+
+#[test]
 fn a_save_beside_a_replacement_is_refused_as_busy_and_never_as_stale() {
     let stale = |kind| Refusal::Failed(Error::new(kind, "it failed")).errno();
     assert_eq!([stale(Kind::Changed), stale(Kind::System(libc::ESTALE))], [libc::EBUSY; 2]);

@@ -46,10 +46,15 @@ impl Saving<'_> {
 
 impl MountedFile {
     /// Begins a save. Until it ends, programs open the current generation.
+    ///
+    /// # Errors
+    /// ESTALE if another file has the name: that one is saved as the mounted file that it is, whose readers are told.
     pub(crate) fn begin_save(&self) -> Result<Saving<'_>> {
         let parsing = locked(&self.parsing);
         // A change by another program before the save begins is not the save's.
-        self.revalidate_now();
+        if !self.revalidate_now().attached {
+            return Err(rustix::io::Errno::STALE.into());
+        }
         let opened = self.parse(&parsing)?;
         locked(&self.state).saving = Some(opened.generation().clone());
         let source = opened.source.clone();
