@@ -94,12 +94,22 @@ def pid_of(point):
     return int(os.getxattr(point, "user.asdf-mount.pid"))
 
 
-def peak_memory(pid):
-    """Returns the peak memory of a process, in MiB."""
+def memory_of(pid, key):
+    """Returns the value of a line of a process's status, in MiB."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("VmHWM"):
+        if line.startswith(key):
             return int(line.split()[1]) / 1024
     return float("nan")
+
+
+def peak_memory(pid):
+    """Returns the peak memory of a process, in MiB. Mapped pages of the page cache count."""
+    return memory_of(pid, "VmHWM")
+
+
+def own_memory(pid):
+    """Returns the memory of a process now, in MiB, without pages of the page cache."""
+    return memory_of(pid, "RssAnon")
 
 
 def bytes_moved(pid):

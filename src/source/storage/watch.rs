@@ -10,14 +10,21 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use nix::sys::fanotify::{EventFFlags, Fanotify, InitFlags, MarkFlags, MaskFlags};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 
+use super::close_later;
+
 /// Bytes of events that are read at once.
 const EVENTS: usize = 4096;
 /// FAN_REPORT_FID: events without a descriptor of the file, for which no privilege is needed.
 const REPORT_FID: u32 = 0x200;
 
 /// A watch of one file, also for changes through its other names. It does not see writes through a mapping.
+///
+/// Another thread closes it: the kernel takes 5 to 25 ms to close a watch, several times as long as a save.
 #[derive(Debug)]
-pub struct Watch(Events);
+pub struct Watch {
+    /// `None` while the watch is dropped.
+    events: Option<Events>,
+}
 
 #[derive(Debug)]
 enum Events {
@@ -41,7 +48,11 @@ impl Watch {
             Ok(watch) => Events::OfProcesses(watch),
             Err(_) => Events::OfAnyone(by_anyone(file)?),
         };
-        Some(Self(events))
+        Some(Self::new(events))
+    }
+
+    fn new(events: Events) -> Self {
+        Self { events: Some(events) }
     }
 
     /// True if a program other than this one has changed the bytes or the size since the last call.
@@ -49,18 +60,25 @@ impl Watch {
     /// `beside_own` is true if this program may have written, too. If the system can't tell who wrote, a program is then
     /// noticed only when it closes the file.
     pub fn is_written_by_others(&self, beside_own: bool) -> bool {
-        match &self.0 {
-            Events::OfProcesses(watch) => of_processes(watch),
-            Events::OfAnyone(watch) => {
+        match &self.events {
+            Some(Events::OfProcesses(watch)) => of_processes(watch),
+            Some(Events::OfAnyone(watch)) => {
                 let noticed = of_anyone(watch);
                 if beside_own { noticed.closed } else { noticed.written }
             }
+            None => false,
         }
     }
 
     /// True if the system tells who wrote.
     pub fn is_exact(&self) -> bool {
-        matches!(self.0, Events::OfProcesses(_))
+        matches!(self.events, Some(Events::OfProcesses(_)))
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        close_later(self.events.take());
     }
 }
 
@@ -146,7 +164,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
         let file = File::create(&path).unwrap();
-        let watch = Watch(Events::OfAnyone(by_anyone(&file).unwrap()));
+        let watch = Watch::new(Events::OfAnyone(by_anyone(&file).unwrap()));
         assert!(!watch.is_written_by_others(false));
         let mut other = File::options().append(true).open(&path).unwrap();
         assert!(!watch.is_written_by_others(false), "an open is no change");
