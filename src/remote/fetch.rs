@@ -104,11 +104,15 @@ impl Fetch {
         self.advanced.notify_all();
     }
 
-    /// Waits for a block of this request. Fails at the deadline of the reader, unless blocks still arrive, or when a
-    /// signal ends its program.
-    pub(super) fn wait(&self, block: u64, deadline: Instant) -> Result<Bytes> {
-        let at = usize::try_from(block.saturating_sub(self.blocks.start)).unwrap_or(usize::MAX);
-        let is_ready = |arrived: &Arrived| arrived.blocks.len() > at || arrived.end.is_some();
+    /// Waits for the blocks of this request from `block` on that come before `end`, and returns the first of them. A
+    /// reader that waited for each block would be woken for each. Fails at the deadline of the reader, unless blocks
+    /// still arrive, or when a signal ends its program.
+    pub(super) fn wait(&self, block: u64, end: u64, deadline: Instant) -> Result<Bytes> {
+        let position =
+            |block: u64| usize::try_from(block.saturating_sub(self.blocks.start)).unwrap_or(usize::MAX);
+        let at = position(block);
+        let last = position(end.min(self.blocks.end).saturating_sub(1)).max(at);
+        let is_ready = |arrived: &Arrived| arrived.blocks.len() > last || arrived.end.is_some();
         let arrived = locked(&self.arrived);
         let arrived = if is_ready(&arrived) {
             arrived
@@ -117,7 +121,7 @@ impl Fetch {
             while_waiting(|| {
                 let mut arrived = locked(&self.arrived);
                 while !is_ready(&arrived) {
-                    arrived.awaited = Some(arrived.awaited.map_or(at, |awaited| awaited.min(at)));
+                    arrived.awaited = Some(arrived.awaited.map_or(last, |awaited| awaited.min(last)));
                     let deadline = self.extended(deadline, &arrived);
                     let rest = deadline.saturating_duration_since(Instant::now());
                     if rest.is_zero() {

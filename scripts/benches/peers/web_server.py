@@ -13,6 +13,8 @@ from pathlib import Path
 
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    # Otherwise a short reply waits for the client's acknowledgement of its header, which real servers avoid.
+    disable_nagle_algorithm = True
 
     def do_GET(self):
         time.sleep(float(sys.argv[2]))

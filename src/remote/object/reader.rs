@@ -18,6 +18,8 @@ const TRIES: usize = 4;
 /// reader waits are cancelled.
 pub(super) struct BlockReader<'a> {
     object: &'a Arc<Object>,
+    /// End of the blocks that are read.
+    end: u64,
     deadline: Instant,
     /// The requests for blocks that were missing.
     own: Vec<Arc<Fetch>>,
@@ -27,7 +29,7 @@ pub(super) struct BlockReader<'a> {
 impl<'a> BlockReader<'a> {
     /// Requests the missing ones of the blocks.
     pub(super) fn new(object: &'a Arc<Object>, blocks: Range<u64>, deadline: Instant) -> Result<Self> {
-        let mut reader = Self { object, deadline, own: Vec::new(), is_interrupted: false };
+        let mut reader = Self { object, end: blocks.end, deadline, own: Vec::new(), is_interrupted: false };
         reader.request(blocks)?;
         Ok(reader)
     }
@@ -47,7 +49,7 @@ impl<'a> BlockReader<'a> {
     fn find(&mut self, block: u64) -> Result<Bytes> {
         for _ in 0..TRIES {
             if let Some(own) = self.own.iter().find(|fetch| fetch.blocks.contains(&block)) {
-                return own.wait(block, self.deadline);
+                return own.wait(block, self.end, self.deadline);
             }
             if let Some(bytes) = self.object.in_memory(block) {
                 self.object.shared.client.counters.memory_hit();
@@ -71,7 +73,7 @@ impl<'a> BlockReader<'a> {
     /// Waits for a request that another reader sent.
     fn wait_for(&self, other: &Arc<Fetch>, block: u64) -> Result<Bytes> {
         other.join();
-        let waited = other.wait(block, self.deadline);
+        let waited = other.wait(block, self.end, self.deadline);
         self.leave(other, waited.as_ref().is_err_and(|error| error.errno() == libc::EINTR));
         waited
     }
