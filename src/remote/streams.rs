@@ -1,8 +1,8 @@
 //! Detection of sequential readers, and how far to read ahead of them.
 //!
-//! A reader that goes on three times to the next blocks gets a window of [`STEP`] blocks, which doubles with each [`STEP`]
-//! blocks read. Reads elsewhere halve the windows, so that random reads soon cost no more than the blocks that they need. All
-//! numbers are blocks.
+//! A reader that goes on three times to the next blocks, or has read [`LONG`] blocks in a row, gets a window of [`STEP`]
+//! blocks, which doubles with each [`STEP`] blocks read. Reads elsewhere halve the windows, so that random reads soon cost no
+//! more than the blocks that they need. All numbers are blocks.
 
 use std::ops::Range;
 
@@ -14,6 +14,8 @@ pub(super) const WINDOW: u64 = (64 << 20) / BLOCK;
 pub(super) const REQUEST: u64 = (8 << 20) / BLOCK;
 /// The first window.
 const STEP: u64 = (1 << 20) / BLOCK;
+/// Number of blocks in a row after which a reader of large pieces goes on. Most trees are shorter.
+const LONG: u64 = (3 << 19) / BLOCK;
 /// Maximum number of readers of a file that are tracked.
 const READERS: usize = 16;
 /// Number of blocks by which the reads of one reader may be out of order.
@@ -25,6 +27,8 @@ pub(super) struct Streams(Vec<Reader>);
 
 #[derive(Clone, Copy, Debug)]
 struct Reader {
+    /// The first of the blocks read in a row.
+    begun: u64,
     /// The block after the last block read.
     next: u64,
     window: u64,
@@ -46,17 +50,18 @@ impl Streams {
             }
             // The first blocks came with the opening: a reader goes on when it has passed them.
             let next = if read.start == 0 { read.end.max(FIRST / BLOCK) } else { read.end };
-            self.0.push(Reader { next, window: 0, grown: next, ahead: next });
+            self.0.push(Reader { begun: read.start, next, window: 0, grown: next, ahead: next });
             return 0..0;
         };
         let mut reader = self.0.remove(at);
         let is_further = read.end > reader.next;
         if is_further {
             reader.next = read.end;
-            if reader.window < 2 {
+            let is_long = reader.next - reader.begun >= LONG;
+            if reader.window < 2 && !is_long {
                 // The header of a block, and some data behind it, are no stream yet.
                 reader.window += 1;
-            } else if reader.window == 2 {
+            } else if reader.window <= 2 {
                 (reader.window, reader.grown) = (STEP.min(most), read.end);
             } else if read.end >= reader.grown + STEP {
                 (reader.window, reader.grown) = ((reader.window * 2).min(most), read.end);
@@ -136,6 +141,16 @@ mod tests {
         assert_eq!(streams.read(901..902, 10_000, WINDOW), 0..0);
         assert_eq!(streams.read(902..903, 10_000, WINDOW), 0..0);
         assert_eq!(streams.read(903..904, 10_000, WINDOW), 904..904 + STEP);
+    }
+
+    #[test]
+    fn a_reader_of_large_pieces_goes_on_with_the_second_one() {
+        let mut streams = Streams::default();
+        assert_eq!(streams.read(0..STEP + 1, 10_000, WINDOW), 0..0);
+        assert_eq!(streams.read(STEP..2 * STEP + 1, 10_000, WINDOW), 2 * STEP + 1..3 * STEP + 1);
+        // A tree of 1 MiB is no stream.
+        assert_eq!(streams.read(500..500 + STEP / 2, 10_000, WINDOW), 0..0);
+        assert_eq!(streams.read(500 + STEP / 2..500 + STEP, 10_000, WINDOW), 0..0);
     }
 
     #[test]
