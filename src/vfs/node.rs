@@ -91,6 +91,8 @@ pub(crate) struct NodeState {
     renewal: Option<RenewalKey>,
     /// True for a file that no save changes.
     outlasts_saves: bool,
+    /// False for a file whose content is an error, so that its size is not known.
+    is_readable: bool,
     pub(crate) size: u64,
     pub(crate) mtime: Time,
 }
@@ -104,6 +106,7 @@ impl NodeState {
         };
         let own_mtime = if let dir::Node::File(file) = shown { file.mtime } else { None };
         let mtime = own_mtime.unwrap_or_else(|| held.mtime());
+        let is_readable = !matches!(shown, dir::Node::File(file) if file.content.is_err());
         let can_be_saved = held.container().is_ok_and(|container| container.is_editable());
         let outlasts_saves = !can_be_saved
             || matches!(
@@ -121,6 +124,7 @@ impl NodeState {
             kind: shown.kind(),
             renewal,
             outlasts_saves,
+            is_readable,
             size,
             mtime,
         }
@@ -198,11 +202,12 @@ impl ViewNode {
         Some(fixed.generation.upgrade()?.hold())
     }
 
-    /// Moves to another generation if the data are the same there. Returns true if they are.
+    /// Moves to another generation if the data are the same there, and can be read. Returns true if they are the same.
     pub(crate) fn carry_over(&self, next: &NodeState) -> bool {
         let mut shown = locked(&self.shown);
         let is_same = shown.as_ref().is_none_or(|shown| shown.is_same(next));
-        if is_same {
+        // The kernel would end the file of an open handle at the size of a content that is an error.
+        if is_same && (next.is_readable || shown.is_none()) {
             // The old mtime stays, because the kernel drops the cached bytes of a file whose mtime changes.
             let fixed = shown.as_ref().filter(|shown| shown.is_fixed());
             let mtime = fixed.map_or(next.mtime, |shown| shown.mtime);
@@ -415,5 +420,29 @@ mod tests {
             assert_eq!((tree.serial(), tree.is_tree()), (serial, true));
         }
         assert_eq!(Ino::of(0), Ino::ROOT);
+    }
+
+    #[test]
+    fn a_file_keeps_its_size_while_its_content_is_an_error() {
+        let state = |size, is_readable| NodeState {
+            generation: Weak::new(),
+            file: 1,
+            number: 0,
+            saves: 0,
+            outside_changes: 0,
+            lineage: 0,
+            kind: dir::EntryKind::File,
+            renewal: Some(RenewalKey::WhileSame(1, 2)),
+            outlasts_saves: true,
+            is_readable,
+            size,
+            mtime: (0, 0),
+        };
+        let node = ViewNode::new(1, None, OsStr::new("x.npy"), Some(state(256, true)));
+        assert!(node.carry_over(&state(0, false)));
+        assert_eq!(node.shown().unwrap().size, 256);
+        let node = ViewNode::new(1, None, OsStr::new("x.npy"), Some(state(0, false)));
+        assert!(node.carry_over(&state(256, true)));
+        assert_eq!(node.shown().unwrap().size, 256);
     }
 }
