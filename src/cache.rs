@@ -58,8 +58,8 @@ const THREADS: usize = 16;
 
 /// Bytes behind a sequential reader that are kept for other readers that follow.
 const BEHIND: u64 = 16 << 20;
-/// Number of granules that are searched for one far behind a reader. Without one, the whole cache would be searched for
-/// each granule.
+/// Number of granules of a content that are searched for one far behind a reader. If there is none, all granules ahead of
+/// the reader would be searched each time.
 const LOOKED_AT: usize = 32;
 
 /// Bytes of granules that are kept even if decoders exceed the budget. A decoder of a zstd frame may need more
@@ -320,15 +320,15 @@ impl Cache {
     }
 
     /// Records that a reader read the granule at `start` to its end. Drops the least recently used of the granules
-    /// far behind the reader, if it is among the [`LOOKED_AT`] least recently used of all. A reader that goes from end
+    /// far behind the reader, if it is among the [`LOOKED_AT`] least recently used of its content. A reader that goes from end
     /// to end then reuses the same few buffers, which stay in the processor's cache, instead of filling the whole budget.
     pub(crate) fn read_on(&self, id: ContentId, start: u64) {
         if start < BEHIND {
             return;
         }
         let mut state = self.state();
-        let behind = |key: &(ContentId, u64)| key.0 == id && key.1.saturating_add(BEHIND) <= start;
-        let oldest = state.chunks.iter().rev().take(LOOKED_AT).map(|(key, _)| *key).find(behind);
+        let own = state.chunks.iter().rev().map(|(key, _)| *key).filter(|key| key.0 == id);
+        let oldest = own.take(LOOKED_AT).find(|key| key.1.saturating_add(BEHIND) <= start);
         if let Some(key) = oldest {
             state.drop_granule(key);
         }

@@ -8,19 +8,13 @@ import time
 from pathlib import Path
 
 from .files import write_asdf
-from .machine import Mount, median, ours, peak_memory, pid_of, ratio, row, seconds
+from .machine import Mount, median, memory_of, ours, peak_memory, pid_of, ratio, row, seconds
 
 FILES = 100_000
 WALKED = 2000
 """Number of files in the directory that is walked completely."""
 EDITED = 500
 """Number of files that are walked after others were edited."""
-
-
-def memory(pid):
-    """Returns the current memory of a process, in MiB."""
-    status = Path(f"/proc/{pid}/status").read_text()
-    return int(status.split("VmRSS:")[1].split()[0]) / 1024
 
 
 def folder_of(here, name, files):
@@ -72,7 +66,7 @@ def bench_folder(here, repeats):
             peaks.append(peak_memory(pid))
             Path("/proc/sys/vm/drop_caches").write_text("2")
             time.sleep(1)
-            lefts.append(memory(pid))
+            lefts.append(memory_of(pid, "VmRSS"))
     row("100 000 files: `ls -f`", f"{ratio(listed)} s", "goal ≤ 0.5 s")
     row("… a glob after it, `*`", f"{ratio(globbed)} s", f"{median(again):.1f} times bindfs")
     row("… `ls -l`", f"{ratio(long_listed)} s", f"{ratio(of_bindfs)} of bindfs; goal ≤ 1")

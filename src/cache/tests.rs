@@ -49,6 +49,19 @@ fn what_lies_far_behind_a_reader_makes_room_the_oldest_first() {
 }
 
 #[test]
+fn what_lies_far_behind_a_reader_makes_room_beside_an_older_content() {
+    let cache = Cache::new(1 << 20);
+    let older = cache.id();
+    let id = cache.id();
+    for start in 0..3 * LOOKED_AT as u64 {
+        cache.put(older, start, &chunk(10));
+    }
+    cache.put(id, 0, &chunk(10));
+    cache.read_on(id, BEHIND);
+    assert!(cache.get(id, 0).is_none() && cache.get(older, 0).is_some());
+}
+
+#[test]
 fn forgets_one_content_and_leaves_the_others() {
     let cache = Cache::new(1 << 20);
     let one = cache.id();

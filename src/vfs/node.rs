@@ -91,7 +91,7 @@ pub(crate) struct NodeState {
     renewal: Option<RenewalKey>,
     /// True for a file that no save changes.
     outlasts_saves: bool,
-    /// False for a file whose content is an error, so that its size is not known.
+    /// False if the content of the file is an error. Its size is not known then.
     is_readable: bool,
     pub(crate) size: u64,
     pub(crate) mtime: Time,

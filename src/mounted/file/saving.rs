@@ -48,7 +48,8 @@ impl MountedFile {
     /// Begins a save. Until it ends, programs open the current generation.
     ///
     /// # Errors
-    /// ESTALE if another file has the name: that one is saved as the mounted file that it is, whose readers are told.
+    /// ESTALE if the file has lost its name. The caller begins again with the file that has the name now: only its own
+    /// mounted file tells its readers of the save.
     pub(crate) fn begin_save(&self) -> Result<Saving<'_>> {
         let parsing = locked(&self.parsing);
         // A change by another program before the save begins is not the save's.
