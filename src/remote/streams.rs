@@ -1,8 +1,8 @@
 //! Detection of sequential readers, and how far to read ahead of them.
 //!
-//! A reader that goes on three times to the next blocks, or has read [`LONG`] blocks in a row, gets a window of [`STEP`]
-//! blocks, which doubles with each [`STEP`] blocks read. Reads elsewhere halve the windows, so that random reads soon cost no
-//! more than the blocks that they need. All numbers are blocks.
+//! A reader goes on if it has read [`PIECES`] further pieces in a row, or [`LONG`] blocks. It gets a window of four times
+//! the blocks that it has read in a row. Each read elsewhere halves what counts as read in a row, so that random reads soon
+//! cost no more than the blocks that they need. All numbers are blocks.
 
 use std::ops::Range;
 
@@ -12,9 +12,11 @@ use super::block::{BLOCK, FIRST};
 pub(super) const WINDOW: u64 = (64 << 20) / BLOCK;
 /// Maximum length of a request.
 pub(super) const REQUEST: u64 = (8 << 20) / BLOCK;
-/// The first window.
+/// Minimum window.
 const STEP: u64 = (1 << 20) / BLOCK;
-/// Number of blocks in a row after which a reader of large pieces goes on. Most trees are shorter.
+/// Number of further pieces after which a reader goes on. The header of a block, and some data behind it, are no stream yet.
+const PIECES: u64 = 3;
+/// Number of blocks after which a reader of large pieces goes on. Most trees are shorter.
 const LONG: u64 = (3 << 19) / BLOCK;
 /// Maximum number of readers of a file that are tracked.
 const READERS: usize = 16;
@@ -27,13 +29,12 @@ pub(super) struct Streams(Vec<Reader>);
 
 #[derive(Clone, Copy, Debug)]
 struct Reader {
-    /// The first of the blocks read in a row.
-    begun: u64,
     /// The block after the last block read.
     next: u64,
-    window: u64,
-    /// End of the read with which the window grew last.
-    grown: u64,
+    /// Number of further pieces read in a row, at most [`WINDOW`].
+    pieces: u64,
+    /// Number of blocks read in a row, at most [`WINDOW`].
+    in_a_row: u64,
     /// End of the blocks that were requested ahead.
     ahead: u64,
 }
@@ -44,50 +45,55 @@ impl Streams {
     pub(super) fn read(&mut self, read: Range<u64>, end: u64, most: u64) -> Range<u64> {
         let continues = |reader: &Reader| read.start <= reader.next && read.start + BEHIND >= reader.next;
         let Some(at) = self.0.iter().rposition(continues) else {
-            self.0.iter_mut().for_each(|reader| reader.window /= 2);
+            for reader in &mut self.0 {
+                reader.pieces /= 2;
+                reader.in_a_row /= 2;
+            }
             if self.0.len() >= READERS {
                 self.0.remove(0);
             }
             // The first blocks came with the opening: a reader goes on when it has passed them.
             let next = if read.start == 0 { read.end.max(FIRST / BLOCK) } else { read.end };
-            self.0.push(Reader { begun: read.start, next, window: 0, grown: next, ahead: next });
+            self.0.push(Reader { next, pieces: 0, in_a_row: next - read.start, ahead: next });
             return 0..0;
         };
         let mut reader = self.0.remove(at);
-        let is_further = read.end > reader.next;
-        if is_further {
+        let mut ahead = 0..0;
+        if read.end > reader.next {
+            reader.pieces = (reader.pieces + 1).min(WINDOW);
+            reader.in_a_row = reader.in_a_row.saturating_add(read.end - reader.next).min(WINDOW);
             reader.next = read.end;
-            let is_long = reader.next - reader.begun >= LONG;
-            if reader.window < 2 && !is_long {
-                // The header of a block, and some data behind it, are no stream yet.
-                reader.window += 1;
-            } else if reader.window <= 2 {
-                (reader.window, reader.grown) = (STEP.min(most), read.end);
-            } else if read.end >= reader.grown + STEP {
-                (reader.window, reader.grown) = ((reader.window * 2).min(most), read.end);
-            }
+            ahead = reader.request(end, most);
         }
-        let ahead = if is_further && reader.window > 2 { reader.request(end) } else { 0..0 };
         self.0.push(reader);
         ahead
     }
 
     /// True if the reader that read last has read several blocks in a row.
     pub(super) fn goes_on(&self) -> bool {
-        self.0.last().is_some_and(|reader| reader.window > 2 * STEP)
+        self.0.last().is_some_and(|reader| reader.window(WINDOW) > 2 * STEP)
     }
 }
 
 impl Reader {
+    /// Returns the number of blocks to have ahead, at most `most`.
+    fn window(&self, most: u64) -> u64 {
+        if self.pieces < PIECES && self.in_a_row < LONG {
+            return 0;
+        }
+        self.in_a_row.saturating_mul(4).max(STEP).min(most)
+    }
+
     /// Returns the blocks to be requested: half a window at least, and whole requests once the window has room for
     /// several.
-    fn request(&mut self, extent_end: u64) -> Range<u64> {
+    fn request(&mut self, extent_end: u64, most: u64) -> Range<u64> {
+        let window = self.window(most);
         let start = self.ahead.max(self.next);
-        let mut end = self.next.saturating_add(self.window).min(extent_end);
-        if self.window > REQUEST && end < extent_end {
+        let mut end = self.next.saturating_add(window).min(extent_end);
+        if window > REQUEST && end < extent_end {
             end = start + end.saturating_sub(start) / REQUEST * REQUEST;
         }
-        let is_near_end = (start - self.next).saturating_mul(2) <= self.window || end == extent_end;
+        let is_near_end = (start - self.next).saturating_mul(2) <= window || end == extent_end;
         if start >= end || !is_near_end {
             return 0..0;
         }
@@ -147,7 +153,8 @@ mod tests {
     fn a_reader_of_large_pieces_goes_on_with_the_second_one() {
         let mut streams = Streams::default();
         assert_eq!(streams.read(0..STEP + 1, 10_000, WINDOW), 0..0);
-        assert_eq!(streams.read(STEP..2 * STEP + 1, 10_000, WINDOW), 2 * STEP + 1..3 * STEP + 1);
+        let read = 2 * STEP + 1;
+        assert_eq!(streams.read(STEP..read, 10_000, WINDOW), read..read + REQUEST);
         // A tree of 1 MiB is no stream.
         assert_eq!(streams.read(500..500 + STEP / 2, 10_000, WINDOW), 0..0);
         assert_eq!(streams.read(500 + STEP / 2..500 + STEP, 10_000, WINDOW), 0..0);
@@ -163,7 +170,7 @@ mod tests {
             let block = STEP * (100 + 37 * n);
             assert_eq!(streams.read(block..block + 1, 1000 * STEP, WINDOW), 0..0);
         }
-        assert!(streams.0.iter().all(|reader| reader.window <= STEP));
+        assert!(streams.0.iter().all(|reader| reader.window(WINDOW) == 0));
         assert!(streams.0.len() <= READERS);
     }
 
@@ -176,7 +183,7 @@ mod tests {
             }
         }
         assert_eq!(streams.0.len(), 3);
-        assert!(streams.0.iter().all(|reader| reader.window == WINDOW));
+        assert!(streams.0.iter().all(|reader| reader.window(WINDOW) == WINDOW));
     }
 
     #[test]
