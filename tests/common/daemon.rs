@@ -11,6 +11,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use tempfile::TempDir;
 
+use super::namespace::script_in_namespace;
+
 /// Content of `a.asdf` in every bench: an ASDF file without tree and blocks.
 pub(crate) const TEXT: &str = "#ASDF 1.0.0\n#ASDF_STANDARD 1.5.0\n";
 
@@ -21,8 +23,6 @@ const DEADLINE: Duration = Duration::from_secs(60);
 /// ended. (After the end of the first thread, the process is a zombie, but other threads may still hold the
 /// mount.)
 const FUNCTIONS: &str = r#"
-    # Mounts of other tests are none of this one's; in its own namespace they can go.
-    grep ' - fuse.asdf-mount ' /proc/self/mountinfo | while read -r _ _ _ _ at _; do umount -l "$(printf %b "$at")" || true; done
     # "! command" would pass whatever comes of it: the shell's -e looks away from it.
     not() { if "$@"; then return 1; fi; }
     # The machine may have other mounts of this program.
@@ -121,11 +121,7 @@ impl Bench {
         fs::set_permissions(self.folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
         let path =
             std::env::join_paths([&bin, Path::new("/usr/sbin"), Path::new("/usr/bin"), Path::new("/bin")]);
-        let mut command = Command::new("timeout");
-        command
-            .args(["300", "unshare", "-m", "sh", "-euc", &format!("{FUNCTIONS}{script}")])
-            .current_dir(self.folder.path())
-            .stdin(Stdio::null());
+        let mut command = script_in_namespace(self.folder.path(), 300, &format!("{FUNCTIONS}{script}"));
         command.env("T", self.folder.path()).env("XDG_STATE_HOME", self.path("state"));
         command.env("XDG_CACHE_HOME", self.path("cache"));
         command.env("PATH", path.unwrap()).output().unwrap()

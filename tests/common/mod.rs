@@ -11,6 +11,7 @@
 //! * [`gsd`]: a builder of GSD files.
 //! * [`encode`]: stored forms of a block's data, one for each codec and dialect.
 //! * [`mount`]: a mount that cleans up after itself.
+//! * [`namespace`]: shell scripts in a mount namespace of their own.
 //! * [`place`]: files in memory, a second kind of place.
 //! * [`server`]: an HTTP server that misbehaves on demand.
 //! * [`site`]: files on that server, as a web server or S3 has them.
@@ -29,6 +30,7 @@ pub mod disk;
 pub mod encode;
 pub mod gsd_builder;
 pub mod mount;
+pub mod namespace;
 pub mod place;
 pub mod python;
 #[path = "../../src/remote/tests/server.rs"]

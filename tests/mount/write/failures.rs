@@ -9,6 +9,7 @@ use std::process::Command;
 use crate::common::asdf::{Block, sample};
 use crate::common::disk::run;
 use crate::common::mount::{Mounted, wait_until};
+use crate::common::namespace::script_in_namespace;
 use crate::faults::{Fault, Faults};
 use crate::place::{KINDS, Place, copy_program, errno, file, write};
 
@@ -419,9 +420,7 @@ fn what_a_user_may_no_longer_write_is_saved_all_the_same_or_refused_and_kept() {
             mv data/a.asdf .
             rm -rf home data; umount /dev/fuse dev; rmdir dev
         "#;
-        let output = Command::new("timeout")
-            .args(["60", "unshare", "-m", "sh", "-euc", script])
-            .current_dir(place.disk.path())
+        let output = script_in_namespace(&place.disk.path(), 60, script)
             .env("XDG_STATE_HOME", place.disk.path().join("home/state"))
             .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
             .output()

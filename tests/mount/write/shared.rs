@@ -2,8 +2,8 @@
 //! the names used by saves do not prevent a save.
 
 use std::fs;
-use std::process::Command;
 
+use crate::common::namespace::script_in_namespace;
 use crate::place::{KINDS, Place, copy_program};
 
 /// Start of the scripts: two ordinary users, and the file in a directory that both can write to.
@@ -42,9 +42,7 @@ fn runs(place: &Place, script: &str) {
         fs::write(place.disk.path().join(text), place.named(&"longer ".repeat(1000 * (2 - n)))).unwrap();
     }
     copy_program(place);
-    let output = Command::new("timeout")
-        .args(["120", "unshare", "-m", "sh", "-euc", &format!("{PROLOGUE}{script}{EPILOGUE}")])
-        .current_dir(place.disk.path())
+    let output = script_in_namespace(&place.disk.path(), 120, &format!("{PROLOGUE}{script}{EPILOGUE}"))
         .env("XDG_STATE_HOME", place.disk.path().join("home/state"))
         .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
         .output()
