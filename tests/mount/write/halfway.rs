@@ -275,8 +275,20 @@ fn an_undo_beside_which_another_program_writes_is_told_and_its_journal_kept() {
                 assert!(error.to_string().contains("in the same moment as the save"), "{error}");
                 assert!(fs::read(&path).unwrap() == now && journal.exists());
             }
-            fs::remove_file(journal).unwrap();
+            // Also if the other program has written more than the save changes, and the mixture looks sound.
+            let mut sound = parts();
+            sound.text = text('c', 5000);
+            sound.blocks.remove(0);
+            let sound = sound.bytes();
+            fs::write(&path, &sound).unwrap();
+            let error = Target::open_in(System, &path, None).unwrap_err();
+            assert!(error.to_string().contains("in the same moment as the save"), "{error}");
+            assert!(journal.exists());
+            // A backup that takes the name ends it.
+            fs::write(disk.path().join("backup"), &sound).unwrap();
+            fs::rename(disk.path().join("backup"), &path).unwrap();
             Target::open_in(System, &path, None).unwrap();
+            assert!(fs::read(&path).unwrap() == sound && !journal.exists());
         } else {
             assert_eq!(error.errno(), libc::EIO, "{error}");
             assert!(fs::read(&path).unwrap() == parts().bytes() && !journal.exists());

@@ -42,6 +42,7 @@
 //!               bytes: XXH3 of the first ones)
 //!            16  XXH3 (128 bits) of the record before this field
 //! end     8  "OVERWRIT" if another program wrote to the source in the same moment as the save
+//!         8  the inode number of the source then
 //! ```
 //!
 //! If a range is inserted, the ranges' offsets and old bytes describe the source with the inserted hole of
@@ -55,7 +56,8 @@
 //!
 //! After a power cut a removed journal may reappear beside a file that was saved again since. That file
 //! differs in bytes that the journal records as unchanged, so the journal is recognised as not belonging to
-//! it.
+//! it. The mixture that another program and a save leave may differ so, too, and look sound: it is recognised by its inode
+//! number.
 //!
 //! A record has at most a few hundred KiB, so that a journal of any size can be written and read in little
 //! memory.
@@ -78,6 +80,8 @@ const MAGIC: &[u8; 8] = b"ASDFJRNL";
 const VERSION: u16 = 1;
 /// The bytes after the end record if another program wrote to the source in the same moment as the save.
 const OVERWRITTEN: &[u8; 8] = b"OVERWRIT";
+/// Bytes of the source's inode number, which follows.
+const INODE: usize = 8;
 /// Bytes of the header: one sector, which the disk writes atomically.
 pub(crate) const HEADER: usize = 512;
 const RECORD: usize = 24;

@@ -105,6 +105,10 @@ fn no_journal(journals: &[PathBuf]) -> String {
     )
 }
 
+fn overwritten() -> String {
+    format!("another program wrote to the file in the same moment as the save; {IF_RIGHT}")
+}
+
 /// The state of the source according to a journal.
 #[derive(Debug)]
 enum Examined<S: Storage> {
@@ -207,14 +211,17 @@ impl<S: Storage> Examined<S> {
         };
         let half_saved = HalfSaved::new(storage, file, &journal, image.as_ref());
         let changed = |why: &str| Self::Unusable(format!("the file was changed since: {why}; {IF_RIGHT}"));
+        // Such a mixture may look like another file.
+        if journal.overwritten == Some(storage.meta(file)?.identity.inode) {
+            return Ok(Self::Unusable(overwritten()));
+        }
         Ok(match half_saved.state()? {
             // After a power cut a removed journal may reappear beside a file that was saved again since.
             SourceState::Neither(why) if half_saved.is_another()? && !mark::is_marked(storage, file)? => {
                 Self::OfAnother(format!("the file was replaced since: {why}"))
             }
-            _ if journal.is_overwritten => Self::Unusable(format!(
-                "another program wrote to the file in the same moment as the save; {IF_RIGHT}"
-            )),
+            // A copy has another inode number.
+            _ if journal.overwritten.is_some() => Self::Unusable(overwritten()),
             SourceState::Old | SourceState::New => Self::OneVersion(journal, image),
             SourceState::Mixed if half_saved.has_rest()? => Self::Mixed(journal, image),
             SourceState::Mixed => changed("bytes differ that the save did not change"),

@@ -59,7 +59,7 @@ impl<S: Storage> SaveJob<'_, S> {
             Stopped::Overwritten => {
                 self.lose(&written);
                 // Without this note, the journal is still kept until the next save or mount.
-                let _ = written.journal.note_overwritten(self.storage);
+                let _ = written.journal.note_overwritten(self.storage, self.file);
                 return overwritten(&self.journal_label(&written.sidecars));
             }
             Stopped::Failed(_) | Stopped::Unsuited(_) => {

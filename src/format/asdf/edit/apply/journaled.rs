@@ -206,7 +206,7 @@ impl<S: Storage> SaveJob<'_, S> {
                 ranges,
                 rest: Some(rest),
                 kept: None,
-                is_overwritten: false,
+                overwritten: None,
             }),
             Err(error) => {
                 // The source is unchanged, so an unfinished journal is harmless. But if the next place

@@ -5,8 +5,8 @@ use std::io;
 use md5::{Digest, Md5};
 
 use super::{
-    DIGEST, END, EXTENT, EXTENTS, HEADER, Header, KEPT, MAGIC, MAX_BYTES, OVERWRITTEN, RANGE, RECORD, REST,
-    digest_of, is_undamaged,
+    DIGEST, END, EXTENT, EXTENTS, HEADER, Header, INODE, KEPT, MAGIC, MAX_BYTES, OVERWRITTEN, RANGE, RECORD,
+    REST, digest_of, is_undamaged,
 };
 use crate::source::storage::{Extent, Storage};
 
@@ -45,9 +45,9 @@ pub(crate) struct Journal<S: Storage> {
     pub(crate) rest: Option<[u8; DIGEST]>,
     /// The digest of the first kept bytes; see [`Header::digest_kept`].
     pub(crate) kept: Option<[u8; DIGEST]>,
-    /// True if another program wrote to the source in the same moment as the save. No recovery can tell then which
-    /// bytes are right.
-    pub(crate) is_overwritten: bool,
+    /// The inode number of the source if another program wrote to it in the same moment as the save. No recovery can
+    /// tell then which bytes are right.
+    pub(crate) overwritten: Option<u64>,
 }
 
 /// The reason why a journal can't be read.
@@ -93,8 +93,7 @@ impl<S: Storage> Journal<S> {
             return Err(Unreadable::OtherVersion);
         };
         let (extents, ranges) = (Vec::new(), Vec::new());
-        let mut journal =
-            Self { file, header, extents, ranges, rest: None, kept: None, is_overwritten: false };
+        let mut journal = Self { file, header, extents, ranges, rest: None, kept: None, overwritten: None };
         match journal.records(storage, &first[HEADER - DIGEST..])? {
             Some(()) => Ok(journal),
             None => Err(Unreadable::Unfinished(Box::new(journal))),
@@ -145,9 +144,11 @@ impl<S: Storage> Journal<S> {
                     if offset != count || digests.finalize()[..] != *old {
                         return Ok(None);
                     }
-                    let mut after = [0; OVERWRITTEN.len()];
+                    let mut after = [0; OVERWRITTEN.len() + INODE];
                     storage.read_at(&self.file, at + len as u64, &mut after)?;
-                    self.is_overwritten = after == *OVERWRITTEN;
+                    let (note, inode) = after.split_at(OVERWRITTEN.len());
+                    let inode = u64::from_be_bytes(inode.try_into().expect("eight bytes after the note"));
+                    self.overwritten = (note == OVERWRITTEN).then_some(inode);
                     return Ok(Some(()));
                 }
                 _ => return Ok(None),
@@ -158,10 +159,13 @@ impl<S: Storage> Journal<S> {
         Ok(None)
     }
 
-    /// Notes in the journal's file that another program wrote to the source in the same moment as the save.
-    pub(crate) fn note_overwritten(&self, storage: &S) -> io::Result<()> {
+    /// Notes in the journal's file that another program wrote to `source` in the same moment as the save.
+    pub(crate) fn note_overwritten(&self, storage: &S, source: &S::File) -> io::Result<()> {
         let end = storage.meta(&self.file)?.identity.size;
-        storage.write_at(&self.file, end, OVERWRITTEN)?;
+        let inode = storage.meta(source)?.identity.inode;
+        let mut note = OVERWRITTEN.to_vec();
+        note.extend(inode.to_be_bytes());
+        storage.write_at(&self.file, end, &note)?;
         storage.sync(&self.file)
     }
 
