@@ -84,17 +84,19 @@ impl Reader {
         self.in_a_row.saturating_mul(4).max(STEP).min(most)
     }
 
-    /// Returns the blocks to be requested: half a window at least, and whole requests once the window has room for
-    /// several.
+    /// Returns the blocks to be requested: half a window at least, or whole requests once the window has room for several.
+    /// One request at a time is then received beside the reader, and leaves it a processor.
     fn request(&mut self, extent_end: u64, most: u64) -> Range<u64> {
         let window = self.window(most);
         let start = self.ahead.max(self.next);
         let mut end = self.next.saturating_add(window).min(extent_end);
-        if window > REQUEST && end < extent_end {
+        let has_room_for_several = window > REQUEST;
+        if has_room_for_several && end < extent_end {
             end = start + end.saturating_sub(start) / REQUEST * REQUEST;
         }
-        let is_near_end = (start - self.next).saturating_mul(2) <= window || end == extent_end;
-        if start >= end || !is_near_end {
+        let is_half_empty = (start - self.next).saturating_mul(2) <= window;
+        let is_worth_it = has_room_for_several || is_half_empty || end == extent_end;
+        if start >= end || !is_worth_it {
             return 0..0;
         }
         self.ahead = end;
