@@ -220,7 +220,11 @@ impl<S: Storage> Examined<S> {
             SourceState::Neither(why) if half_saved.is_another()? && !mark::is_marked(storage, file)? => {
                 Self::OfAnother(format!("the file was replaced since: {why}"))
             }
-            // A copy has another inode number.
+            // A backup of the old file has been moved over it.
+            SourceState::Old if journal.overwritten.is_some() && !half_saved.is_another()? => {
+                Self::OneVersion(journal, image)
+            }
+            // A copy of a mixture has another inode number, too.
             _ if journal.overwritten.is_some() => Self::Unusable(overwritten()),
             SourceState::Old | SourceState::New => Self::OneVersion(journal, image),
             SourceState::Mixed if half_saved.has_rest()? => Self::Mixed(journal, image),
