@@ -110,6 +110,7 @@ impl Vfs {
             Inode::View(entry, mounted, view) => {
                 // If the file is gone, lookups in it find nothing. Open handles keep their data.
                 let (mounted, held) = self.present(&entry, &mounted)?.ok_or_else(no_entry)?;
+                confirm_content(&held, &view)?;
                 self.find_view(&ViewDir { entry, mounted, view: Some(view) }, held, name)
             }
             _ => Err(errno(libc::ENOTDIR)),
@@ -189,10 +190,7 @@ impl Vfs {
             // A directory or link has what the file that is now at the name has.
             _ => self.present(entry, mounted)?.ok_or_else(no_entry)?.1,
         };
-        held.container().map(drop).or_else(|error| match view.path().first() {
-            Some(first) if *first == ABOUT => Ok(()),
-            _ => Err(error),
-        })?;
+        confirm_content(&held, view)?;
         let what = self.root_of(entry, mounted, &held).find(&view.path())?;
         let shown = ViewContent { held, what: what.ok_or_else(no_entry)? };
         // Bytes may differ within a generation: another file, to which the tree refers, may have changed.
@@ -248,11 +246,20 @@ impl Vfs {
         let Some(view) = &dir.view else {
             return Ok(Some(ListedDir { parent, held, dir: Arc::new(root) }));
         };
+        confirm_content(&held, view)?;
         match root.find(&view.path())? {
             Some(dir::Node::Dir(found)) => Ok(Some(ListedDir { parent, held, dir: found })),
             Some(_) => Err(errno(libc::ENOTDIR)),
             None => Err(no_entry()),
         }
+    }
+}
+
+/// Fails with the reason why the file of a view can't be parsed. What is about the file itself is there all the same.
+fn confirm_content(held: &HeldGeneration, view: &ViewNode) -> Result<()> {
+    match held.container() {
+        Err(error) if view.path().first().is_none_or(|first| *first != ABOUT) => Err(error),
+        _ => Ok(()),
     }
 }
 

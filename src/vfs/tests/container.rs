@@ -207,10 +207,13 @@ fn a_file_that_breaks_shows_why_and_heals() {
     let path = test.write("a.asdf", FILE);
     let tree = test.tree("a.asdf");
     let block = tree.open(tree.at("blocks/0.bin").unwrap().ino).unwrap();
+    let blocks = tree.at("blocks").unwrap();
     fs::write(&path, "#ASDF fake\nBROKEN\n").unwrap();
     wait();
     assert_eq!(tree.names(""), [".asdf-mount"]);
     assert_eq!(tree.errno("blocks"), libc::EIO);
+    // The kernel may still know the directory.
+    assert_eq!(tree.lookup(blocks.ino, OsStr::new("0.bin")).unwrap_err().errno(), libc::EIO);
     assert_eq!(tree.names(".asdf-mount"), ["status.yaml"]);
     let status = String::from_utf8(tree.read(".asdf-mount/status.yaml")).unwrap();
     assert!(status.contains("is broken on purpose"), "{status}");
