@@ -19,7 +19,7 @@ use world::World;
 /// Seeds of each run of the tests.
 const SEEDS: [u64; 2] = [1, 3004];
 /// Time for a seed.
-const SECONDS: u64 = 5;
+const SECONDS: u64 = 10;
 
 fn setting(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().unwrap())
@@ -41,13 +41,11 @@ fn nothing_is_wrong(files: usize) {
 }
 
 #[test]
-#[ignore = "takes minutes: scripts/test --all runs it"]
 fn programs_on_one_file() {
     nothing_is_wrong(1);
 }
 
 #[test]
-#[ignore = "takes minutes: scripts/test --all runs it"]
 fn programs_on_a_directory() {
     nothing_is_wrong(20);
 }
