@@ -283,20 +283,24 @@ fn an_undo_beside_which_another_program_writes_is_told_and_its_journal_kept() {
             fs::write(&path, &sound).unwrap();
             let error = Target::open_in(System, &path, None).unwrap_err();
             assert!(error.to_string().contains("in the same moment as the save"), "{error}");
-            assert!(journal.exists());
             // A backup that takes the name ends it. While the mixture is open, no other file gets its inode number.
             let _mixture = File::open(&path).unwrap();
             let kept = fs::read(&journal).unwrap();
+            let put_back = || {
+                fs::write(&journal, &kept).unwrap();
+                fs::set_permissions(&journal, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+            };
+            // So does a user who removes the journal.
+            fs::remove_file(&journal).unwrap();
+            Target::open_in(System, &path, None).unwrap();
             let backup = disk.path().join("backup");
             for bytes in [sound, parts().bytes()] {
+                put_back();
                 fs::write(&backup, &bytes).unwrap();
                 fs::rename(&backup, &path).unwrap();
                 Target::open_in(System, &path, None).unwrap();
                 assert!(fs::read(&path).unwrap() == bytes && !journal.exists());
-                fs::write(&journal, &kept).unwrap();
-                fs::set_permissions(&journal, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
             }
-            fs::remove_file(&journal).unwrap();
         } else {
             assert_eq!(error.errno(), libc::EIO, "{error}");
             assert!(fs::read(&path).unwrap() == parts().bytes() && !journal.exists());
