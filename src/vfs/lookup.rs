@@ -13,7 +13,7 @@ use crate::vfs::entry::{Class, Entry};
 use crate::vfs::node::{Ino, Inode, NodeState, ViewNode};
 use crate::vfs::write::writing;
 use crate::view::root::RootDir;
-use crate::view::{ABOUT, BLOCKS, TREE};
+use crate::view::{ABOUT, TREE};
 
 /// The result of a lookup.
 #[derive(Debug)]
@@ -99,8 +99,8 @@ impl Vfs {
                 Class::MountedFile(_) => {
                     let (mounted, held) = self.newest(&entry)?;
                     self.confirm_format(&entry, &held)?;
-                    if [TREE, BLOCKS].iter().any(|known| name == *known) {
-                        // Fails with the reason why there is no tree.
+                    if name == TREE || name != ABOUT && overlay::is_reserved(name) {
+                        // Fails with the reason why it is not known whether there is such a view.
                         held.container()?;
                     }
                     self.find_view(&ViewDir { entry, mounted, view: None }, held, name)

@@ -212,8 +212,12 @@ fn a_file_that_breaks_shows_why_and_heals() {
     wait();
     assert_eq!(tree.names(""), [".asdf-mount"]);
     assert_eq!(tree.errno("blocks"), libc::EIO);
+    assert_eq!(tree.errno("arrays"), libc::EIO);
+    assert_eq!(tree.errno("another"), libc::ENOENT);
     // The kernel may still know the directory.
     assert_eq!(tree.lookup(blocks.ino, OsStr::new("0.bin")).unwrap_err().errno(), libc::EIO);
+    let listed = tree.open_dir(blocks.ino).and_then(|dir| tree.read_dir(&dir, 0, false, &mut |_| false));
+    assert_eq!(listed.unwrap_err().errno(), libc::EIO);
     assert_eq!(tree.names(".asdf-mount"), ["status.yaml"]);
     let status = String::from_utf8(tree.read(".asdf-mount/status.yaml")).unwrap();
     assert!(status.contains("is broken on purpose"), "{status}");
