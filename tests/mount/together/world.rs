@@ -30,7 +30,7 @@ struct Member {
     judge: Judge,
     /// One program at a time changes the source, as people do.
     by_others: Mutex<()>,
-    /// The time at which the file was last replaced, after a save that may have left a mixture.
+    /// The time at which a mixture, which a save had left, was last replaced.
     mended: Mutex<Option<Instant>>,
 }
 
@@ -40,9 +40,18 @@ impl Member {
         self.source.with_file_name(format!(".{name}.asdf-mount-journal"))
     }
 
+    /// True if a save has noted in its journal that the file may be a mixture.
+    fn is_mixture(&self) -> bool {
+        const NOTE: &[u8] = b"OVERWRIT";
+        let journal = fs::read(self.journal()).unwrap_or_default();
+        journal.windows(NOTE.len()).any(|bytes| bytes == NOTE)
+    }
+
     /// True if the file may have been a mixture at some time since `begun`, of a save and of what another program wrote in
     /// the same moment: it can't be read then.
     fn was_half_saved(&self, begun: Instant) -> bool {
+        // A program that is replacing a mixture holds this until it has noted the time.
+        let _alone = self.by_others.lock().unwrap();
         self.journal().exists() || self.mended.lock().unwrap().is_some_and(|mended| mended >= begun)
     }
 }
@@ -267,17 +276,27 @@ impl World {
         }
         let number = self.number();
         self.replace(member, State { version: number, note: number });
+        // Before the journal goes: a read that has failed is judged by one of the two.
+        *member.mended.lock().unwrap() = Some(Instant::now());
         // The journal is that of the replaced file.
         let _ = fs::remove_file(member.journal());
-        *member.mended.lock().unwrap() = Some(Instant::now());
     }
 
     /// Renames a new file over the source.
     fn replace(&self, member: &Member, state: State) {
         let new = member.source.with_extension("new");
         fs::write(&new, content::file(state)).unwrap();
+        Self::rename_over(member, &new, state);
+    }
+
+    /// Renames this file over the source. The next save or command removes the journal of a mixture then.
+    fn rename_over(member: &Member, new: &Path, state: State) {
         let write = member.judge.begin(state, Style::Replaced);
-        fs::rename(&new, &member.source).unwrap();
+        let was_mixture = member.is_mixture();
+        fs::rename(new, &member.source).unwrap();
+        if was_mixture || member.is_mixture() {
+            *member.mended.lock().unwrap() = Some(Instant::now());
+        }
         member.judge.end(write, Outcome::Succeeded);
     }
 
@@ -339,15 +358,14 @@ impl World {
         let number = self.number();
         self.replace(member, State { version: number, note: number });
         std::thread::sleep(Duration::from_millis(dice.below(300)));
-        let is_in_place = dice.below(2) == 0;
-        let write = member.judge.begin(old, if is_in_place { Style::InPlace } else { Style::Replaced });
-        if is_in_place {
+        if dice.below(2) == 0 {
+            let write = member.judge.begin(old, Style::InPlace);
             let copied = Command::new("cp").arg("-p").arg(&kept).arg(&member.source).status().unwrap();
             assert!(copied.success());
+            member.judge.end(write, Outcome::Succeeded);
         } else {
-            fs::rename(&kept, &member.source).unwrap();
+            Self::rename_over(member, &kept, old);
         }
-        member.judge.end(write, Outcome::Succeeded);
     }
 
     /// Opens, reads and closes one file of a view.
