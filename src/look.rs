@@ -41,10 +41,14 @@ use crate::named::{self, Named, Servers};
 use crate::options::Options;
 use crate::vfs::{Attr, DirItem, Ino, ReadHandle, Vfs};
 use copy::Failure;
+use glob::Expanded;
 
 /// Number of attempts to read a file that another program is changing, and the pause between them.
 const ATTEMPTS: usize = 20;
 const PAUSE: Duration = Duration::from_millis(20);
+
+/// Position in a directory after `.` and `..`.
+const AFTER_DOTS: u64 = 2;
 
 /// Maximum time that the end of the program waits for seek tables to be written.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -80,7 +84,11 @@ impl Look {
     /// Writes the bytes of the files at `paths` to `out`, one after the other. Returns the exit status.
     pub(crate) fn cat(&self, paths: &[PathBuf], range: Range, out: &mut dyn Write) -> u8 {
         let mut status = exit::OK;
-        let paths = self.expanded(paths);
+        let Expanded { paths, unsearched } = self.expanded(paths);
+        for (path, error) in &unsearched {
+            self.complain(path, error);
+            status = exit::FAILED;
+        }
         for path in &paths {
             match self.cat_one(path, range, out) {
                 Ok(()) => {}
@@ -141,14 +149,31 @@ impl Look {
         })
     }
 
+    /// Passes the names in a directory, in the order of the mount, and their types to `take`.
+    ///
+    /// # Errors
+    /// The directory can't be read to its end. The names before were passed.
+    fn each_name(&self, directory: Ino, take: &mut dyn FnMut(&OsStr, FileKind)) -> Result<()> {
+        let listing = again(|| self.vfs.open_dir(directory))?;
+        let mut from = AFTER_DOTS;
+        loop {
+            let mut next = from;
+            self.vfs.read_dir(&listing, from, false, &mut |item: DirItem<'_>| {
+                take(item.name, item.kind);
+                next = item.next;
+                false
+            })?;
+            if next == from || listing.ends_at(next) {
+                return Ok(());
+            }
+            from = next;
+        }
+    }
+
     /// Returns the names in a directory, in the order of the mount.
     fn names(&self, directory: Ino) -> Result<Vec<OsString>> {
-        let listing = again(|| self.vfs.open_dir(directory))?;
         let mut names = Vec::new();
-        self.vfs.read_dir(&listing, 2, false, &mut |item: DirItem<'_>| {
-            names.push(item.name.to_owned());
-            false
-        })?;
+        self.each_name(directory, &mut |name, _| names.push(name.to_owned()))?;
         Ok(names)
     }
 
@@ -158,11 +183,9 @@ impl Look {
     /// There is no such directory.
     pub(crate) fn names_in(&self, directory: &Path) -> Result<Vec<(OsString, bool)>> {
         let found = self.find(directory, true)?;
-        let listing = self.vfs.open_dir(found.attr.ino)?;
         let mut names = Vec::new();
-        self.vfs.read_dir(&listing, 2, false, &mut |item: DirItem<'_>| {
-            names.push((item.name.to_owned(), item.kind == FileKind::Directory));
-            false
+        self.each_name(found.attr.ino, &mut |name, kind| {
+            names.push((name.to_owned(), kind == FileKind::Directory));
         })?;
         names.sort();
         Ok(names)
@@ -179,8 +202,12 @@ impl Look {
 
     /// Returns one line about an error at a path in the file.
     fn describe(&self, path: &Path, error: &Error) -> String {
-        let line = one_line(&format!("{}: {}", path.display(), error.message()));
-        format!("{}: {line}", one_line(&self.label.to_string_lossy()))
+        let line = one_line(&error.message());
+        let label = one_line(&self.label.to_string_lossy());
+        match path.to_str() {
+            Some("" | ".") => format!("{label}: {line}"),
+            _ => format!("{label}: {}: {line}", one_line(&path.to_string_lossy())),
+        }
     }
 
     /// Waits until the seek tables of decoded blocks are stored, at most [`PATIENCE`].

@@ -64,7 +64,9 @@ impl<T: Send + Sync + 'static> Dir for PathDir<T> {
             }
         }
         match child {
-            Child::Item(number) => self.tree.get(number).map(|item| (self.make)(item)).transpose(),
+            Child::Item(number) => {
+                self.tree.get(number).map(|item| (self.make)(item)?.if_known()).transpose()
+            }
             Child::Dir(dir) => Ok(Some(Node::Dir(Arc::new(Self {
                 dir,
                 tree: self.tree.clone(),

@@ -16,7 +16,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use super::copy::{self, Failure, Range};
 use super::path::normalized;
 use super::place::{self, NewFile, NewName};
-use super::{Look, PAUSE, again};
+use super::{AFTER_DOTS, Look, PAUSE, again};
 use crate::error::{Error, Kind, Result, one_line};
 use crate::exit;
 use crate::local::mounts::Stalling;
@@ -27,9 +27,6 @@ use crate::vfs::{Attr, Ino, ReadHandle};
 
 /// Number of names read from a directory at once.
 const BATCH: usize = 1024;
-
-/// Position in a directory after `.` and `..`.
-const FIRST: u64 = 2;
 
 /// Size from which a file is opened to look for its holes.
 const SMALL: u64 = 1 << 20;
@@ -84,10 +81,13 @@ impl Look {
         self.vfs.read_all_files();
         let all = [PathBuf::from(".")];
         let expanded = self.expanded(extraction.paths);
-        let paths = if expanded.is_empty() { &all[..] } else { &expanded };
+        let paths = if extraction.paths.is_empty() { &all[..] } else { &expanded.paths };
         self.check_apart(paths, extraction.into, &dir)?;
         let mut run = Run::new(self, extraction, &dir)?;
         let ended = paths_apart(paths).try_for_each(|path| run.path(path, &dir));
+        for (path, error) in expanded.unsearched {
+            run.note(&path, &error);
+        }
         for (parent, attr) in run.parents.drain(..).rev() {
             place::finish_directory(&parent, &attr, run.umask);
         }
@@ -225,11 +225,18 @@ impl<'a> Run<'a> {
         let mut levels = Vec::new();
         self.descend(ino, dir, made, &mut levels)?;
         while let Some(level) = levels.last_mut() {
-            let Some(name) = self.look.next_name(level) else {
-                if let Some(level) = levels.pop() {
-                    self.ascend(level);
+            let name = match self.look.next_name(level) {
+                Ok(Some(name)) => name,
+                Ok(None) => {
+                    if let Some(level) = levels.pop() {
+                        self.ascend(level);
+                    }
+                    continue;
                 }
-                continue;
+                Err(error) => {
+                    self.refuse(error)?;
+                    continue;
+                }
             };
             let parent = level.ino;
             self.at.push(&name);
@@ -262,7 +269,7 @@ impl<'a> Run<'a> {
     ) -> std::result::Result<(), Stop> {
         match again(|| self.look.vfs.open_dir(ino)) {
             Ok(listing) => {
-                levels.push(Level { ino, dir, made, listing, names: Vec::new(), next: Some(FIRST) })
+                levels.push(Level { ino, dir, made, listing, names: Vec::new(), next: Some(AFTER_DOTS) })
             }
             Err(error) => {
                 self.refuse(error)?;
@@ -356,7 +363,7 @@ impl<'a> Run<'a> {
         let mut directories = vec![top];
         while let Some(directory) = directories.pop() {
             let listing = again(|| vfs.open_dir(directory))?;
-            let mut next = Some(FIRST);
+            let mut next = Some(AFTER_DOTS);
             while let Some(from) = next.take().filter(|_| size < enough) {
                 let mut files = Vec::new();
                 vfs.read_dir(&listing, from, true, &mut |item| {
@@ -448,11 +455,17 @@ impl<'a> Run<'a> {
         if [libc::ENOSPC, libc::EDQUOT].contains(&error.errno()) {
             return Err(Stop::Full(error));
         }
+        let at = self.at.clone();
+        self.note(&at, &error);
+        Ok(())
+    }
+
+    /// Records an error about a path, to print it at the end.
+    fn note(&mut self, path: &Path, error: &Error) {
         self.failed += 1;
         if self.errors.len() < MAX_ERRORS {
-            self.errors.push(self.look.describe(&self.at, &error));
+            self.errors.push(self.look.describe(path, error));
         }
-        Ok(())
     }
 
     /// Prints the errors, and the reason why the extraction ended early. Returns the exit status.
@@ -542,25 +555,28 @@ fn plural(count: u64, noun: &str) -> String {
 }
 
 impl Look {
-    /// Returns the next name of a directory.
-    fn next_name(&self, level: &mut Level) -> Option<OsString> {
+    /// Returns the next name of a directory; `None` at its end.
+    ///
+    /// # Errors
+    /// The directory can't be read further.
+    fn next_name(&self, level: &mut Level) -> Result<Option<OsString>> {
         if level.names.is_empty()
-            && let Some(from) = level.next
+            && let Some(from) = level.next.take()
         {
             let names = &mut level.names;
             let mut next = from;
-            let read = self.vfs.read_dir(&level.listing, from, false, &mut |item| {
+            self.vfs.read_dir(&level.listing, from, false, &mut |item| {
                 if names.len() == BATCH {
                     return true;
                 }
                 names.push(item.name.to_owned());
                 next = item.next;
                 false
-            });
-            level.next = (read.is_ok() && names.len() == BATCH).then_some(next);
+            })?;
+            level.next = (next != from && !level.listing.ends_at(next)).then_some(next);
             names.reverse();
         }
-        level.names.pop()
+        Ok(level.names.pop())
     }
 }
 

@@ -7,28 +7,42 @@ use std::path::{Path, PathBuf};
 use regex::bytes::Regex;
 
 use super::Look;
+use super::path::FoundPath;
+use crate::error::Error;
 use crate::local::stat::FileKind;
 
 /// Maximum number of paths that a pattern stands for.
 const MAX_PATHS: usize = 1 << 20;
 
+/// What patterns stand for.
+#[derive(Debug, Default)]
+pub(super) struct Expanded {
+    pub(super) paths: Vec<PathBuf>,
+    /// Paths of which it can't be known if they match, or what matches below them.
+    pub(super) unsearched: Vec<(PathBuf, Error)>,
+}
+
 impl Look {
     /// Replaces each path that does not exist, and is a pattern, by the paths that match it. A pattern that matches
     /// nothing is kept.
-    pub(super) fn expanded(&self, paths: &[PathBuf]) -> Vec<PathBuf> {
-        let mut all = Vec::new();
+    pub(super) fn expanded(&self, paths: &[PathBuf]) -> Expanded {
+        let mut all = Expanded::default();
         for path in paths {
-            let found = if is_pattern(path.as_os_str()) && self.find(path, false).is_err() {
-                self.matches(path)
-            } else {
-                Vec::new()
-            };
-            if found.is_empty() { all.push(path.clone()) } else { all.extend(found) }
+            if !is_pattern(path.as_os_str()) || self.find(path, false).is_ok() {
+                all.paths.push(path.clone());
+                continue;
+            }
+            let known = all.unsearched.len();
+            let found = self.matches(path, &mut all.unsearched);
+            if found.is_empty() && all.unsearched.len() == known {
+                all.paths.push(path.clone());
+            }
+            all.paths.extend(found);
         }
         all
     }
 
-    fn matches(&self, pattern: &Path) -> Vec<PathBuf> {
+    fn matches(&self, pattern: &Path, unsearched: &mut Vec<(PathBuf, Error)>) -> Vec<PathBuf> {
         let mut found = vec![PathBuf::new()];
         let parts: Vec<&OsStr> = pattern.iter().collect();
         for (n, part) in parts.iter().enumerate() {
@@ -37,14 +51,14 @@ impl Look {
             for above in found {
                 if !is_pattern(part) {
                     let path = above.join(part);
-                    if self.find(&path, true).is_ok() {
+                    if self.entered(&path, unsearched).is_some() {
                         next.push(path);
                     }
                     continue;
                 }
                 let Some(regex) = compiled(part) else { continue };
                 let directory = if above.as_os_str().is_empty() { Path::new(".") } else { &above };
-                let mut names = self.matching(directory, &regex, part, is_last);
+                let mut names = self.matching(directory, &regex, part, is_last, unsearched);
                 names.sort();
                 next.extend(names.into_iter().map(|name| above.join(name)));
                 next.truncate(MAX_PATHS);
@@ -55,25 +69,50 @@ impl Look {
     }
 
     /// Returns the names in a directory that match; of directories only, unless the pattern ends there.
-    fn matching(&self, directory: &Path, regex: &Regex, part: &OsStr, is_last: bool) -> Vec<OsString> {
-        let Ok(found) = self.find(directory, true) else { return Vec::new() };
-        if found.attr.kind != FileKind::Directory {
-            return Vec::new();
-        }
-        let names = self.names(found.attr.ino).unwrap_or_default();
+    fn matching(
+        &self,
+        directory: &Path,
+        regex: &Regex,
+        part: &OsStr,
+        is_last: bool,
+        unsearched: &mut Vec<(PathBuf, Error)>,
+    ) -> Vec<OsString> {
+        let is_directory = |found: &FoundPath| found.attr.kind == FileKind::Directory;
+        let Some(found) = self.entered(directory, unsearched).filter(is_directory) else { return Vec::new() };
         // A pattern matches names that begin with a dot only if it begins with one.
-        let is_shown =
-            |name: &OsString| part.as_bytes().starts_with(b".") || !name.as_bytes().starts_with(b".");
-        let is_entered = |name: &OsString| {
-            is_last
-                || self
-                    .find(&directory.join(name), true)
-                    .is_ok_and(|entered| entered.attr.kind == FileKind::Directory)
-        };
+        let shows_dots = part.as_bytes().starts_with(b".");
+        let mut names = Vec::new();
+        let listed = self.each_name(found.attr.ino, &mut |name, _| {
+            let is_shown = shows_dots || !name.as_bytes().starts_with(b".");
+            if is_shown && regex.is_match(name.as_bytes()) {
+                names.push(name.to_owned());
+            }
+        });
+        if let Err(error) = listed {
+            unsearched.push((directory.to_owned(), error));
+        }
+        if !is_last {
+            names.retain(|name| {
+                self.entered(&directory.join(name), unsearched).is_some_and(|found| is_directory(&found))
+            });
+        }
         names
-            .into_iter()
-            .filter(|name| is_shown(name) && regex.is_match(name.as_bytes()) && is_entered(name))
-            .collect()
+    }
+
+    /// Returns what is at a path; `None` if there is nothing, or if that can't be known.
+    fn entered(&self, path: &Path, unsearched: &mut Vec<(PathBuf, Error)>) -> Option<FoundPath> {
+        match self.find(path, true) {
+            Ok(found) => Some(found),
+            Err(error)
+                if [libc::ENOENT, libc::ENOTDIR, libc::ELOOP, libc::EINVAL].contains(&error.errno()) =>
+            {
+                None
+            }
+            Err(error) => {
+                unsearched.push((path.to_owned(), error));
+                None
+            }
+        }
     }
 }
 

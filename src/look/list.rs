@@ -125,16 +125,16 @@ impl<'a> Run<'a> {
 
     /// Prints a directory and returns the directories in it.
     fn directory(&mut self, path: &Path, ino: Ino, has_head: bool) -> io::Result<Vec<Pending>> {
-        let names = match self.look.names(ino) {
-            Ok(names) => names,
-            Err(error) => {
-                self.fail(path, &error);
-                return Ok(Vec::new());
+        let is_all = self.listing.json || self.listing.all;
+        let mut names = Vec::new();
+        let listed = self.look.each_name(ino, &mut |name, _| {
+            if is_all || !name.as_bytes().starts_with(b".") {
+                names.push(name.to_owned());
             }
-        };
-        let is_listed =
-            |name: &OsString| self.listing.json || self.listing.all || !name.as_bytes().starts_with(b".");
-        let mut names: Vec<OsString> = names.into_iter().filter(is_listed).collect();
+        });
+        if let Err(error) = listed {
+            self.fail(path, &error);
+        }
         names.sort_unstable();
         let mut lines = Vec::with_capacity(names.len());
         let mut within = Vec::new();

@@ -72,15 +72,17 @@ struct Mirrored {
     entry: Arc<Entry>,
     /// Names from the format, in the directory of a writable file; the pages of a gallery.
     shown: Vec<OsString>,
+    /// Why the format could not give all of its names.
+    unknown: Option<Error>,
     names: RwLock<Arc<[Name]>>,
     /// True once names were returned since they were last read.
     used: AtomicBool,
 }
 
 impl Mirrored {
-    fn open(entry: Arc<Entry>, shown: Vec<OsString>) -> Result<Self> {
+    fn open(entry: Arc<Entry>, shown: Vec<OsString>, unknown: Option<Error>) -> Result<Self> {
         let names = read(&entry, &shown)?;
-        Ok(Self { entry, shown, names: RwLock::new(names), used: AtomicBool::new(false) })
+        Ok(Self { entry, shown, unknown, names: RwLock::new(names), used: AtomicBool::new(false) })
     }
 }
 
@@ -128,8 +130,8 @@ impl Vfs {
                         {
                             return Err(error);
                         }
-                        let shown = self.names_beside_tree(&entry);
-                        DirNames::Mirrored(Mirrored::open(entry, shown)?)
+                        let (shown, unknown) = self.names_beside_tree(&entry);
+                        DirNames::Mirrored(Mirrored::open(entry, shown, unknown)?)
                     }
                     Class::MountedFile(_) => {
                         let (mounted, held) = self.newest(&entry)?;
@@ -137,11 +139,11 @@ impl Vfs {
                         DirNames::View(ViewDir { entry, mounted, view: None })
                     }
                     Class::Sources { .. } | Class::Directory { .. } => {
-                        DirNames::Mirrored(Mirrored::open(entry, Vec::new())?)
+                        DirNames::Mirrored(Mirrored::open(entry, Vec::new(), None)?)
                     }
                     Class::Gallery { .. } => {
                         let names = self.gallery_names(&entry)?;
-                        DirNames::Mirrored(Mirrored::open(entry, names)?)
+                        DirNames::Mirrored(Mirrored::open(entry, names, None)?)
                     }
                     _ => return Err(errno(libc::ENOTDIR)),
                 };
@@ -158,20 +160,25 @@ impl Vfs {
         Ok(DirHandle { ino, parent, names, end: AtomicU64::new(0) })
     }
 
-    /// Returns the names that the format provides in a file's directory, except `tree.yaml`.
-    fn names_beside_tree(&self, entry: &Arc<Entry>) -> Vec<OsString> {
-        let names = || -> Result<Vec<OsString>> {
-            let (mounted, held) = self.newest(entry)?;
-            let mut names = Vec::new();
-            self.root_of(entry, &mounted, &held).list(0, &mut |name, _| {
-                names.push(name.to_owned());
-                true
-            })?;
-            Ok(names)
+    /// Returns the names that the format provides in a file's directory, except `tree.yaml`, and the reason why they
+    /// are not all. The directory can be written even while nothing of the file can be read.
+    fn names_beside_tree(&self, entry: &Arc<Entry>) -> (Vec<OsString>, Option<Error>) {
+        let (mounted, held) = match self.newest(entry) {
+            Ok(newest) => newest,
+            // Nothing more is known of a file that is gone.
+            Err(error) => return (vec![ABOUT.into()], (error.errno() != libc::ENOENT).then_some(error)),
         };
-        // The directory can be written even while nothing of the file can be read.
-        let names = names().unwrap_or_else(|_| vec![ABOUT.into()]);
-        names.into_iter().filter(|name| name != TREE).collect()
+        let mut names = Vec::new();
+        let listed = self.root_of(entry, &mounted, &held).list(0, &mut |name, _| {
+            if name != TREE {
+                names.push(name.to_owned());
+            }
+            true
+        });
+        match listed {
+            Ok(()) => (names, held.container().err()),
+            Err(error) => (vec![ABOUT.into()], Some(error)),
+        }
     }
 
     /// True for the directory of a mounted file, and for those in it.
@@ -186,6 +193,10 @@ impl Vfs {
     ///
     /// With `attrs` each name is also looked up, as by [`Vfs::lookup`], except for `.` and `..`. Entries that
     /// vanished since the directory was read are omitted.
+    ///
+    /// # Errors
+    /// If not all entries can be known, those that are known are passed first. The call that passes no more returns
+    /// the error.
     pub fn read_dir(&self, listing: &DirHandle, from: u64, attrs: bool, take: Take<'_>) -> Result<()> {
         if from == 0 {
             listing.end.store(0, Ordering::Relaxed);
@@ -210,7 +221,7 @@ impl Vfs {
         let serial = listed.parent.serial();
         let found = |name: &OsStr, kind: dir::EntryKind| -> Result<Looked> {
             if attrs {
-                return self.item_of_view(&listed, name, kind == dir::EntryKind::File);
+                return self.item_of_view(&listed, name, kind_of(kind));
             }
             let known = self.known.view(serial, name);
             Ok((known.map_or(Ino::UNKNOWN, |view| Ino::of(view.serial)), kind_of(kind), None))
@@ -222,16 +233,26 @@ impl Vfs {
             next += 1;
             handout.pass(self, name, next, found(name, kind))
         })?;
-        handout.end(next)
+        let unknown = if parent.view.is_none() { listed.held.container().err() } else { None };
+        handout.end(next, unknown)
     }
 
-    /// Returns the result of a lookup in a directory of a view.
-    fn item_of_view(&self, listed: &ListedDir, name: &OsStr, is_file: bool) -> Result<Looked> {
-        let ListedDir { parent, held, dir } = listed;
-        if is_file && dir.is_slow_at(name) {
-            let (attr, node) = self.unmade(parent, name)?;
-            return Ok((attr.ino, attr.kind, Some((attr, node))));
+    /// Returns the result of a lookup in a directory of a view. An entry of which nothing can be known now is listed all
+    /// the same: the kernel looks its name up, which gives the error.
+    fn item_of_view(&self, listed: &ListedDir, name: &OsStr, kind: FileKind) -> Result<Looked> {
+        if kind == FileKind::File && listed.dir.is_slow_at(name) {
+            return self.unmade(&listed.parent, name, kind);
         }
+        match self.known_item(listed, name) {
+            Err(error) if error.errno() != libc::ENOENT && !error.is_shortage() => {
+                self.unmade(&listed.parent, name, kind)
+            }
+            found => found,
+        }
+    }
+
+    fn known_item(&self, listed: &ListedDir, name: &OsStr) -> Result<Looked> {
+        let ListedDir { parent, held, dir } = listed;
         let what = dir.lookup(name)?.ok_or_else(|| errno(libc::ENOENT))?.if_known()?;
         let shown = ViewContent { held: held.clone(), what };
         let node = self.view_node(parent, name, Some(&shown))?;
@@ -240,17 +261,17 @@ impl Vfs {
         Ok((attr.ino, attr.kind, Some((attr, node))))
     }
 
-    /// Returns attributes for a file that is generated at its first lookup. The kernel does not cache them.
-    /// Until the file is generated, its size is the last size that the kernel got, so that the kernel keeps
-    /// pages that programs have mapped.
-    fn unmade(&self, parent: &ViewDir, name: &OsStr) -> Result<(Attr, Inode)> {
+    /// Returns attributes for an entry that only a lookup can tell more about. The kernel does not cache them.
+    /// Until then, the size of a file is the last size that the kernel got, so that the kernel keeps pages that programs
+    /// have mapped.
+    fn unmade(&self, parent: &ViewDir, name: &OsStr, kind: FileKind) -> Result<Looked> {
         let node = self.view_node(parent, name, None)?;
         let size = match &node {
             Inode::View(_, _, view) => view.shown().map_or(0, |shown| shown.size),
             _ => 0,
         };
-        let attr = self.ownership.attr(node.ino(), FileKind::File, size, &parent.mounted.revalidate().stat);
-        Ok((Attr { grows: true, ..attr }, node))
+        let attr = self.ownership.attr(node.ino(), kind, size, &parent.mounted.revalidate().stat);
+        Ok((attr.ino, kind, Some((Attr { grows: true, ..attr }, node))))
     }
 
     /// Returns the position after the last entry, if that was taken.
@@ -287,7 +308,10 @@ impl Vfs {
                     found => found,
                 },
                 None => match shown.as_ref().filter(|_| is_reserved(&name.name)) {
-                    Some(shown) => self.item_of_view(shown, &name.name, is_file(&name.name)),
+                    Some(shown) => {
+                        let kind = if is_file(&name.name) { FileKind::File } else { FileKind::Directory };
+                        self.item_of_view(shown, &name.name, kind)
+                    }
                     None => self.find(Ino::of(entry.serial), &name.name).and_then(|found| {
                         let attr = self.attr_of_found(&found)?;
                         Ok((attr.ino, attr.kind, Some((attr, found.node))))
@@ -299,7 +323,7 @@ impl Vfs {
                 break;
             }
         }
-        handout.end(DOTS + names.len() as u64)
+        handout.end(DOTS + names.len() as u64, mirrored.unknown.clone())
     }
 
     /// Returns the result of [`Vfs::item_in`] for a local file whose first bytes can't be read, so that it does not
@@ -401,9 +425,15 @@ impl<'a> Handout<'a> {
         Self { take, any: false, location, result: Ok(()), stopped: false }
     }
 
-    /// Returns `position`, the one after the last entry, if all entries were taken.
-    fn end(self, position: u64) -> Result<Option<u64>> {
-        self.result.map(|()| (!self.stopped).then_some(position))
+    /// Returns `position`, the one after the last entry, if all entries were taken. If there are more that are not
+    /// known, for the reason `unknown`, the next call begins there.
+    fn end(self, position: u64, unknown: Option<Error>) -> Result<Option<u64>> {
+        self.result?;
+        match unknown.filter(|_| !self.stopped) {
+            Some(error) if !self.any => Err(error),
+            Some(_) => Ok(None),
+            None => Ok((!self.stopped).then_some(position)),
+        }
     }
 
     /// Passes one entry on, unless it vanished. Returns true if more entries can be taken.
