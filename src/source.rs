@@ -16,6 +16,7 @@ mod section;
 pub(crate) mod storage;
 mod version;
 mod window;
+mod writes;
 
 use std::ops::Range;
 use std::path::Path;
@@ -103,6 +104,12 @@ pub trait Source: Send + Sync + std::fmt::Debug {
     /// True if the source is a local file that no longer has a name.
     fn is_unlinked(&self) -> bool {
         self.inner().is_some_and(Source::is_unlinked)
+    }
+
+    /// Returns the number of writes to a local file since it was opened; `None` if the system does not tell. Several writes
+    /// may count as one, and a write through a mapping is not counted.
+    fn writes(&self) -> Option<u64> {
+        self.inner().and_then(Source::writes)
     }
 
     /// True if a read may be slow, as from a server. Threads that answer requests do not wait for such a

@@ -239,7 +239,7 @@ impl LocalPath {
         } else {
             Beside::new(self.clone())
         };
-        let file = FileSource::from_file(File::from(file), &label)?;
+        let file = FileSource::from_file(File::from(file), &label)?.counting_writes();
         Ok(Arc::new(file.with_surroundings(Arc::new(beside))))
     }
 

@@ -9,6 +9,7 @@ use std::sync::{Arc, RwLock};
 
 use super::lent::{Lendable, Lent};
 use super::storage::{close_later, is_remote};
+use super::writes::WriteCount;
 use super::{Identity, Provenance, Source, SourceStat, Surroundings};
 use crate::error::{Error, Kind, Result};
 use crate::workers::while_waiting;
@@ -29,6 +30,8 @@ pub struct FileSource {
     lends: bool,
     map: RwLock<Option<Arc<Lendable>>>,
     surroundings: Option<Arc<dyn Surroundings>>,
+    /// `None` if writes are not counted.
+    writes: Option<WriteCount>,
 }
 
 impl FileSource {
@@ -36,6 +39,13 @@ impl FileSource {
     #[must_use]
     pub fn with_surroundings(mut self, surroundings: Arc<dyn Surroundings>) -> Self {
         self.surroundings = Some(surroundings);
+        self
+    }
+
+    /// Counts the writes to the file from now on. Those of other machines can't be counted.
+    #[must_use]
+    pub fn counting_writes(mut self) -> Self {
+        self.writes = if self.is_remote { None } else { WriteCount::of(self.file()) };
         self
     }
 
@@ -58,7 +68,8 @@ impl FileSource {
         let is_remote = is_remote(&file);
         let path = path.to_owned();
         let file = Some(file);
-        Ok(Self { path, file, is_remote, lends, map: RwLock::new(None), surroundings: None })
+        let map = RwLock::new(None);
+        Ok(Self { path, file, is_remote, lends, map, surroundings: None, writes: None })
     }
 
     fn file(&self) -> &File {
@@ -165,6 +176,10 @@ impl Source for FileSource {
 
     fn is_unlinked(&self) -> bool {
         self.metadata().is_ok_and(|meta| meta.nlink() == 0)
+    }
+
+    fn writes(&self) -> Option<u64> {
+        self.writes.as_ref().map(WriteCount::now)
     }
 
     fn is_slow(&self) -> bool {

@@ -92,8 +92,11 @@ impl Content for Unchanged {
         let read = self.content.read_at(offset, buf)?;
         // The version is checked after the read, so no bytes of another version are returned.
         let now = self.source.stat()?.version;
-        // The removal of the file's last name changes only its ctime.
-        let is_removed = || now.differs_only_in_ctime(&self.version) && self.source.is_unlinked();
+        // The removal of the file's last name changes only its ctime. A write after which the times were set back does so,
+        // too.
+        let is_written = || self.source.writes() != Some(0);
+        let is_removed =
+            || now.differs_only_in_ctime(&self.version) && self.source.is_unlinked() && !is_written();
         if now == self.version || is_removed() {
             Ok(read)
         } else {

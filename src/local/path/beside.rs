@@ -202,7 +202,8 @@ impl Beside {
         let prefix = path.parent().unwrap_or(Path::new("")).to_owned();
         let surroundings = Arc::new(Self { prefix, ..self.clone() });
         let label = self.source.label().parent().map_or_else(|| path.clone(), |dir| dir.join(&path));
-        Ok(Arc::new(FileSource::from_file(File::from(file), &label)?.with_surroundings(surroundings)))
+        let file = FileSource::from_file(File::from(file), &label)?.counting_writes();
+        Ok(Arc::new(file.with_surroundings(surroundings)))
     }
 }
 

@@ -2,11 +2,12 @@
 //!
 //! [`FileBytes`] is one open file. It knows the current positions of the bytes of each of its generations. A
 //! reader holds its lock for one read. A save holds the lock while it records new positions, and while it
-//! moves bytes. The lock is the innermost of all: a thread that holds it takes no other lock.
+//! moves bytes. A thread that holds it takes no other lock but that of the counted writes.
 //!
 //! A change by another program shows in the file's version, which is compared *after* each read. A generation
 //! whose version is no longer that of the file can't read the file, unless the file has only grown
-//! ([`Container::still_has`]), or has only lost its name. Each generation has a version of its own: a save
+//! ([`Container::still_has`]), or has only lost its name: a file without its name whose size and time are the same,
+//! and to which nobody has written, as the system tells ([`Source::writes`]). Each generation has a version of its own: a save
 //! moves only the generations that were current when it began, and notes the version of the file after each
 //! of its own writes. Another program's change during a save is therefore detected. While the save is writing, only the
 //! save can detect it; it then declares the bytes of these generations lost.
@@ -77,6 +78,8 @@ struct BytesState {
 struct GenerationPlaces {
     /// Version of the file for which `places` is valid.
     version: SourceVersion,
+    /// The file's count of writes at that version.
+    writes: Option<u64>,
     size: u64,
     places: BytePlaces,
     usage: Arc<Usage>,
@@ -133,13 +136,15 @@ impl FileBytes {
     /// Creates a generation of the file as it is now.
     pub(crate) fn generation(self: &Arc<Self>, usage: Arc<Usage>) -> Result<Arc<GenerationSource>> {
         let mut state = self.change();
+        // In this order: a write in between is one that is seen later.
+        let writes = self.source.writes();
         let stat = self.source.stat()?;
         let id = state.next;
         state.next += 1;
         let version = stat.version;
         let size = stat.size;
         let places = BytePlaces::default();
-        let entry = GenerationPlaces { version, size, places, usage, parsed: None, in_save: false };
+        let entry = GenerationPlaces { version, writes, size, places, usage, parsed: None, in_save: false };
         state.generations.insert(id, entry);
         drop(state);
         Ok(Arc::new(GenerationSource { bytes: self.clone(), id, stat }))
@@ -167,6 +172,7 @@ impl FileBytes {
             let grown = self.grown(&before);
             let is_renamed = self.was_renamed(&before);
             let mut state = self.change();
+            let writes = self.source.writes();
             let now = self.version().ok()?;
             if !now.same_file(&(*file).into()) {
                 return None;
@@ -176,8 +182,8 @@ impl FileBytes {
             }
             let is_first = !std::mem::replace(&mut state.saving, true);
             for (id, entry) in &mut state.generations {
-                if grown.contains(id) || is_renamed && now.differs_only_in_ctime(&entry.version) {
-                    entry.version = now;
+                if grown.contains(id) || is_renamed && entry.is_unwritten(now, writes) {
+                    entry.note_version(now, writes);
                 }
                 entry.in_save = (is_first || entry.in_save) && entry.version == now;
             }
@@ -312,9 +318,10 @@ impl BytesState {
 
     /// Notes the version of the file after a write by the save.
     fn note_version(&mut self, source: &Arc<dyn Source>) {
+        let writes = source.writes();
         let Ok(now) = source.stat() else { return };
         for entry in self.saved() {
-            entry.version = now.version;
+            entry.note_version(now.version, writes);
         }
     }
 
@@ -356,6 +363,17 @@ impl GenerationPlaces {
     /// True if a save has to copy the bytes of this generation.
     fn is_kept(&self, is_small: bool) -> bool {
         self.in_save && (is_small || self.usage.is_held())
+    }
+
+    /// True if only names, owner or mode have changed since the version of this generation: the file has the version
+    /// `now`, and this count of writes.
+    fn is_unwritten(&self, now: SourceVersion, writes: Option<u64>) -> bool {
+        now.differs_only_in_ctime(&self.version) && writes.is_some() && writes == self.writes
+    }
+
+    fn note_version(&mut self, version: SourceVersion, writes: Option<u64>) {
+        self.version = version;
+        self.writes = writes;
     }
 }
 
@@ -547,8 +565,13 @@ impl GenerationSource {
     /// bytes of the container are gone, and the result is false.
     fn goes_on(&self, expected: SourceVersion) -> bool {
         let bytes = &self.bytes;
+        let writes = bytes.source.writes();
         let Ok(now) = bytes.version() else { return false };
-        let knowing = if now.differs_only_in_ctime(&expected) && bytes.has_lost_its_name() {
+        let is_unwritten = {
+            let state = bytes.read();
+            state.generations.get(&self.id).is_some_and(|entry| entry.is_unwritten(now, writes))
+        };
+        let knowing = if is_unwritten && bytes.has_lost_its_name() {
             Some(u64::MAX)
         } else {
             // The container of a younger generation of the same version can be asked, too: after a save by this
@@ -570,7 +593,7 @@ impl GenerationSource {
         let entries = state.generations.iter_mut();
         let older = entries.filter(|(id, entry)| **id <= knowing && entry.version == expected);
         for (_, entry) in older {
-            entry.version = now;
+            entry.note_version(now, writes);
         }
         true
     }
