@@ -284,10 +284,11 @@ impl StoredFile {
     }
 
     /// Takes over the remembered tree and header from an older generation of a file that has only grown
-    /// since.
+    /// since, with a sample of this generation's data.
     pub(super) fn grow_on_from(&self, older: &Self) {
         if let Some(growing) = older.growing.get() {
-            let _ = self.growing.set(growing.clone());
+            let grown = growing.as_ref().and_then(|older| older.grown(&self.source, self.source_stat.size));
+            let _ = self.growing.set(grown);
         }
     }
 
@@ -357,7 +358,7 @@ impl StoredFile {
             Ok(_) => Err(Error::damaged(format!("header_size {} is damaged", header.header_size)).at(offset)),
             Err(_) => {
                 if header.streamed() {
-                    let grows = || Growing::of(&self.source, self.head.end, &header);
+                    let grows = || Growing::of(&self.source, self.head.end, &header, self.source_stat.size);
                     self.growing.get_or_init(grows);
                 }
                 Ok(header)

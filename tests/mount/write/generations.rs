@@ -350,6 +350,84 @@ fn a_file_that_is_put_back_with_its_time_is_another_file_in_every_view() {
     }
 }
 
+/// A file in a mount whose array is held open, read only at its beginning.
+fn held_at_its_start(mounted: &Mounted, name: &str) -> File {
+    let held = open(mounted, name);
+    // Without readahead.
+    rustix::fs::fadvise(&held, 0, None, rustix::fs::Advice::Random).unwrap();
+    held.read_exact_at(&mut [0; 100], 0).unwrap();
+    held
+}
+
+#[test]
+fn a_file_that_is_put_back_and_then_loses_its_name_is_not_read_on() {
+    let lose: [fn(&Path); 3] = [
+        |path| fs::rename(path, path.with_file_name("gone")).unwrap(),
+        |path| fs::remove_file(path).unwrap(),
+        |path| {
+            fs::write(path.with_file_name("new"), constant(3, None)).unwrap();
+            fs::rename(path.with_file_name("new"), path).unwrap();
+        },
+    ];
+    for option in ["rw", "ro"] {
+        for is_written in [true, false] {
+            for lose in lose {
+                let folder = crate::common::mount::fresh_folder();
+                let source = folder.path().join("a.asdf");
+                fs::write(&source, constant(1, None)).unwrap();
+                let mounted = Mounted::new(["-o", option, source.to_str().unwrap()]);
+                let held = ["arrays/a.npy", "blocks/0.bin"].map(|name| held_at_its_start(&mounted, name));
+                if is_written {
+                    put_back(&source, &constant(2, None));
+                }
+                lose(&source);
+                for held in held {
+                    let mut byte = [0];
+                    let read = held.read_at(&mut byte, 150_000).map_err(|error| error.raw_os_error());
+                    let expected = if is_written { Err(Some(libc::ESTALE)) } else { Ok(1) };
+                    assert_eq!(read, expected, "{option}");
+                    assert!(is_written || byte == [1], "{option}");
+                }
+            }
+        }
+    }
+}
+
+/// Returns a file with a stream of this many bytes.
+fn stream(byte: u8, len: usize) -> Vec<u8> {
+    let tree = "%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\n\
+                a: !core/ndarray-1.1.0 {source: -1, datatype: uint8, byteorder: little, shape: ['*']}\n...\n";
+    let block = Block::new(vec![byte; len]).streamed();
+    AsdfBuilder::new().tree(tree).block(block).build().bytes
+}
+
+#[test]
+fn a_stream_that_is_written_anew_with_the_same_tree_has_not_grown() {
+    let folder = crate::common::mount::fresh_folder();
+    let source = folder.path().join("a.asdf");
+    let append = |bytes: &[u8]| {
+        let mut file = File::options().append(true).open(&source).unwrap();
+        file.write_all(bytes).unwrap();
+    };
+    let at = |held: &File, offset| {
+        let mut byte = [0];
+        held.read_at(&mut byte, offset).map(|_| byte[0]).map_err(|error| error.raw_os_error())
+    };
+    // The mount begins with an empty stream, too.
+    for (first, later) in [(1 << 20, 0), (1 << 20, 4096), (0, 1 << 20)] {
+        for len in [1 << 20, 2 << 20] {
+            fs::write(&source, stream(1, first)).unwrap();
+            let mounted = Mounted::file(&source);
+            let held = open(&mounted, "blocks/0.bin");
+            rustix::fs::fadvise(&held, 0, None, rustix::fs::Advice::Random).unwrap();
+            append(&vec![1; later]);
+            assert!(wait_until(|| at(&held, 100) == Ok(1)), "{first} + {later}");
+            fs::write(&source, stream(2, len)).unwrap();
+            assert_eq!(at(&held, 900_000), Err(Some(libc::ESTALE)), "{first} + {later}: {len}");
+        }
+    }
+}
+
 #[test]
 fn a_view_opened_right_after_the_first_save_is_new() {
     let folder = crate::common::mount::fresh_folder();

@@ -257,6 +257,23 @@ fn a_file_that_lost_its_name_is_read_to_its_end() {
     }
 }
 
+/// Its size and times are then those of a file that was only renamed.
+#[test]
+fn a_file_that_was_written_before_it_lost_its_name_is_not_read() {
+    for is_saving in [false, true] {
+        let test = Test::new();
+        let (source, _container) = test.generation();
+        let identity = test.identity();
+        test.put_back(|| test.rewrite(b'2'));
+        std::fs::rename(test.path(), test.folder.path().join("b.asdf")).unwrap();
+        if is_saving {
+            SaveReaders(test.bytes.clone()).keep(identity, &[0..100]);
+        }
+        assert_eq!(data(&source), None, "{is_saving}");
+        assert!(!source.is_whole());
+    }
+}
+
 #[test]
 fn a_change_of_permissions_is_a_change_as_long_as_the_file_has_its_name() {
     let test = Test::new();
