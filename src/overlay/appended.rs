@@ -3,9 +3,9 @@
 //! `echo 'note: checked' >> tree.yaml` writes after that line, where YAML has no more content. The user means
 //! that the line `...` follows the appended text. The text is therefore joined before it is checked and
 //! saved: inner lines `...` are removed. While a program has the file open, it still shows the text as it was
-//! written; then it shows the saved text. An editor that read the text meanwhile and saves it writes the inner
-//! lines again. Each later text may therefore have as many inner lines, until a text without inner lines is
-//! saved.
+//! written; then it shows the saved text. If other programs had the file open, an editor may have read the text
+//! meanwhile, and if it saves it, it writes the inner lines again. Each later text may then have as many inner
+//! lines, until a text without inner lines is saved.
 //!
 //! In all other cases a line `...` within a tree is refused, since readers would lose the text after it.
 

@@ -251,6 +251,7 @@ impl Overlay {
             // A text equal to the last one that was written and saved needs no save either.
             None if is_certain && body.base_version == base_version && state.is_saved_verbatim(&body)? => {
                 body.saved = body.edits;
+                body.joined = state.saved_verbatim.as_ref().is_some_and(|written| written.joined);
                 (body.mtime, body.ctime) = saved_times;
                 drop(body);
                 self.tell_same(state, overlay_file);
@@ -367,12 +368,20 @@ impl Overlay {
         state.last_warnings = saved.warnings.iter().map(ToString::to_string).collect();
         // Another file may have taken the name since: then the next look finds another version, and another tree.
         state.head = Some((saved.after, saved.version));
-        let is_joined = appended && joined.is_some();
-        state.inner_ends = joined.map_or(0, |joined| joined.inner_ends);
+        let is_joined = joined.is_some();
+        let (payer, handles) = {
+            let body = locked(&overlay_file.body);
+            (body.payer, body.handles)
+        };
+        state.inner_ends = match joined {
+            // Only the program that appended has the file open, so no text editor shows the new inner line.
+            Some(_) if appended && handles <= 1 => state.inner_ends,
+            Some(joined) => joined.inner_ends,
+            None => 0,
+        };
         let is_base = verbatim && text.len() as u64 <= MAX_BASE;
         state.keep_base(is_base.then(|| text.as_slice().into()));
-        let payer = locked(&overlay_file.body).payer;
-        self.remember_verbatim(state, (!verbatim).then_some(&text), payer);
+        self.remember_verbatim(state, (!verbatim).then_some(&text), is_joined, payer);
         self.tell_saved(state, overlay_file, &report_of_warnings(&saved.warnings));
         let base_version = state.base_version;
         let mut body = locked(&overlay_file.body);

@@ -229,8 +229,7 @@ pub(crate) struct Body {
     pub(crate) mapped: bool,
     /// Time at which the text was left empty and unsaved, without a writing handle.
     pub(crate) pending: Option<Instant>,
-    /// True if the saved text was only appended to after the line `...`, and was joined. No text editor knows
-    /// the text.
+    /// True if the text is saved, but has inner lines `...` that were removed in the saved text.
     pub(crate) joined: bool,
     /// The user whose quota the file takes.
     pub(crate) payer: Payer,

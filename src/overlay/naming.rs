@@ -210,6 +210,7 @@ impl Overlay {
         self.show_outcome(&mut state, &overlay_file, outcome)?;
         part_from_other_names(self, &mut state, &overlay_file)?;
         drop(state);
+        self.show_joined(&overlay_file, 0);
         self.rest(&mut editor);
         Ok(())
     }

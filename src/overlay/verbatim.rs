@@ -30,6 +30,10 @@ impl Overlay {
         };
         let times = self.times(state)?;
         let limit = self.limit();
+        if written.joined && locked(&overlay_file.body).handles == 0 {
+            state.saved_verbatim = None;
+            return self.make_pristine(state, overlay_file);
+        }
         let (text, size) = match &*written {
             Body { backing: Backing::File(text), size, .. } => (text.clone(), *size),
             _ => return self.make_pristine(state, overlay_file),
@@ -43,12 +47,13 @@ impl Overlay {
         (body.size, body.base_version, body.saved) = (size, base_version, body.edits);
         (body.mtime, body.ctime) = times;
         (body.refused, body.cut, body.pending, body.mapped) = (None, None, None, false);
+        body.joined = written.joined;
         drop(body);
         state.pristine = Weak::new();
         Ok(())
     }
 
-    /// Shows the saved text if the file's text was only appended to, and no more than `handles` handles are open.
+    /// Shows the saved text if it was joined, and no more than `handles` handles are open.
     ///
     /// The line `...` within the text as it was written would end it for other programs.
     pub(crate) fn show_joined(&self, overlay_file: &Arc<OverlayFile>, handles: u32) {
@@ -80,7 +85,13 @@ impl Overlay {
     }
 
     /// Remembers the last saved text as it was written, if the source differs from it.
-    pub(crate) fn remember_verbatim(&self, state: &mut OverlayState, text: Option<&[u8]>, payer: Payer) {
+    pub(crate) fn remember_verbatim(
+        &self,
+        state: &mut OverlayState,
+        text: Option<&[u8]>,
+        is_joined: bool,
+        payer: Payer,
+    ) {
         let kept = text.map(|text| self.verbatim_body(state, text, payer)).transpose();
         let kept = kept.inspect_err(|error| {
             tracing::warn!(
@@ -88,7 +99,10 @@ impl Overlay {
                 self.label().display()
             );
         });
-        state.saved_verbatim = kept.ok().flatten().map(Arc::new);
+        state.saved_verbatim = kept.ok().flatten().map(|mut body| {
+            body.joined = is_joined;
+            Arc::new(body)
+        });
     }
 
     fn verbatim_body(&self, state: &mut OverlayState, text: &[u8], payer: Payer) -> Result<Body> {

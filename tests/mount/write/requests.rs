@@ -184,24 +184,49 @@ fn appended() {
     assert!(wait_until(|| fs::read_to_string(case.tree()).unwrap() == saved));
     assert_eq!(fs::metadata(case.tree()).unwrap().modified().unwrap(), written);
     fs::write(case.tree(), &shown).unwrap();
-    is_both(&shown, &format!("{tree}# one\ntwo: 2\n...\n"), 2);
+    is_both(&saved, &saved, 2);
     fs::rename(case.tree(), case.path("tree.yaml~")).unwrap();
-    fs::write(case.tree(), shown.replace("two: 2", "two: 3")).unwrap();
-    fs::remove_file(case.path("tree.yaml~")).unwrap();
     let changed = shown.replace("two: 2", "two: 3");
-    is_both(&changed, &format!("{tree}# one\ntwo: 3\n...\n"), 3);
+    fs::write(case.tree(), &changed).unwrap();
+    fs::remove_file(case.path("tree.yaml~")).unwrap();
+    let saved_change = saved.replace("two: 2", "two: 3");
+    is_both(&saved_change, &saved_change, 3);
+    fs::write(case.path("new"), shown.replace("two: 2", "two: 4")).unwrap();
+    fs::rename(case.path("new"), case.tree()).unwrap();
+    let renamed = saved.replace("two: 2", "two: 4");
+    is_both(&renamed, &renamed, 4);
     // A text with the lines `...` is saved after a refusal, too.
     let mut file = File::create(case.tree()).unwrap();
     file.write_all(changed.replace("two: 3", "two: : 3").as_bytes()).unwrap();
     assert_eq!(errno(close(file)), libc::EINVAL);
     fs::write(case.tree(), &shown).unwrap();
-    is_both(&shown, &format!("{tree}# one\ntwo: 2\n...\n"), 4);
+    is_both(&saved, &saved, 5);
     // After a save of a text without inner lines `...`, such lines are refused again.
     fs::write(case.tree(), &case.text).unwrap();
-    case.is_saved(&case.text, 5);
+    case.is_saved(&case.text, 6);
     let mut file = File::create(case.tree()).unwrap();
     file.write_all(shown.as_bytes()).unwrap();
     assert_eq!(errno(close(file)), libc::EINVAL);
+}
+
+/// Whoever reads the tree after `>>` finds no inner line `...`: a text that has one is refused as before.
+#[test]
+fn a_text_with_a_line_after_the_end_is_refused_after_an_append_too() {
+    for appended in ["", "one: 1\n"] {
+        let case = Case::new();
+        let mut saved = case.text.clone();
+        if !appended.is_empty() {
+            let mut file = OpenOptions::new().append(true).open(case.tree()).unwrap();
+            file.write_all(appended.as_bytes()).unwrap();
+            close(file).unwrap();
+            saved = saved.replace("\n...\n", &format!("\n{appended}...\n"));
+        }
+        let mut file = File::create(case.tree()).unwrap();
+        file.write_all(format!("{saved}two: 2\n").as_bytes()).unwrap();
+        assert_eq!(errno(close(file)), libc::EINVAL, "{appended:?}: {}", case.log());
+        assert!(wait_until(|| fs::read_to_string(case.tree()).unwrap() == saved), "{appended:?}");
+        assert_eq!(case.saved(), saved, "{appended:?}");
+    }
 }
 
 /// Several programs append, or one process for each part.
