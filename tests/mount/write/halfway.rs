@@ -8,7 +8,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use asdf_mount::Kind;
 use asdf_mount::internals::format::asdf::edit::{SaveOptions, SavePlan, Target};
@@ -27,6 +27,25 @@ struct Halfway {
     back: u64,
     dead: bool,
     writer: Option<LateWriter>,
+    beside: Option<Beside>,
+}
+
+/// Another program, which writes to the file just before the save syncs it the last time.
+#[derive(Clone, Debug)]
+struct Beside {
+    path: PathBuf,
+    script: &'static str,
+    syncs_before: Arc<AtomicU32>,
+}
+
+impl Beside {
+    fn before_sync(&self, file: &File) {
+        let is_source = fs::metadata(&self.path).unwrap().ino() == file.metadata().unwrap().ino();
+        if is_source && self.syncs_before.fetch_sub(1, Ordering::Relaxed) == 0 {
+            let done = Command::new("sh").args(["-ec", self.script, "sh"]).arg(&self.path).status().unwrap();
+            assert!(done.success());
+        }
+    }
 }
 
 /// Another program, which writes to the file just after the blocks have moved back. The insertion is complete then, and
@@ -56,6 +75,9 @@ impl Storage for Halfway {
     fn insert(&self, file: &File, offset: u64, len: u64) -> io::Result<()> {
         if let Some(writer) = &self.writer {
             writer.is_inserted.store(true, Ordering::Relaxed);
+            return System.insert(file, offset, len);
+        }
+        if self.beside.is_some() {
             return System.insert(file, offset, len);
         }
         let end = file.metadata()?.size();
@@ -140,6 +162,9 @@ impl Storage for Halfway {
         System.keep_attributes(from, to)
     }
     fn sync(&self, file: &File) -> io::Result<()> {
+        if let Some(beside) = &self.beside {
+            beside.before_sync(file);
+        }
         if self.writer.as_ref().is_some_and(|writer| writer.is_inserted.swap(false, Ordering::Relaxed)) {
             return Err(gone());
         }
@@ -174,7 +199,8 @@ fn a_half_shifted_file_is_mended() {
             for dead in [false, true] {
                 write_sparse(&path, &old);
                 let blocks = fs::metadata(&path).unwrap().blocks();
-                let mut target = Target::open_in(Halfway { back, dead, writer: None }, &path, None).unwrap();
+                let mut target =
+                    Target::open_in(Halfway { back, dead, ..Halfway::default() }, &path, None).unwrap();
                 let error = target.save(&text('b', 9000), &options).unwrap_err();
                 drop(target);
                 let shown = format!("{kind}, {back}, {dead}: {error}");
@@ -224,7 +250,8 @@ fn after_an_interrupted_insertion_another_file_of_the_name_is_taken_as_it_is() {
     let other = fs::read(&path).unwrap();
     for back in [0, 20] {
         write_sparse(&path, &parts.bytes());
-        let mut target = Target::open_in(Halfway { back, dead: true, writer: None }, &path, None).unwrap();
+        let mut target =
+            Target::open_in(Halfway { back, dead: true, ..Halfway::default() }, &path, None).unwrap();
         assert_eq!(target.save(&text('b', 9000), &options).unwrap_err().kind(), Kind::Unfinished);
         drop(target);
         for is_renamed in [false, true] {
@@ -304,6 +331,63 @@ fn an_undo_beside_which_another_program_writes_is_told_and_its_journal_kept() {
         } else {
             assert_eq!(error.errno(), libc::EIO, "{error}");
             assert!(fs::read(&path).unwrap() == parts().bytes() && !journal.exists());
+        }
+    }
+}
+
+/// What a program writes after a save has written everything is in the new file. The save succeeded if none of it is in
+/// the tree, and "not saved" is said only if nothing of the save is left.
+#[test]
+fn after_a_write_beside_the_end_of_a_save_the_bytes_decide() {
+    const BLOCK: &str = "printf ZZZZ | dd of=\"$1\" bs=1 seek=70000 conv=notrunc status=none";
+    const APPEND: &str = "printf ZZZZ >>\"$1\"";
+    const TREE: &str = "printf ZZZZ | dd of=\"$1\" bs=1 seek=500 conv=notrunc status=none";
+    const TRUNCATE: &str = "truncate -s 2000 \"$1\"";
+    const REPLACE: &str = "cp \"$1.other\" \"$1\"";
+    let disk = Disk::new("ext4", 64);
+    let path = disk.path().join("a.asdf");
+    let journal = path.with_file_name(".a.asdf.asdf-mount-journal");
+    let mut other = parts();
+    other.text = text('c', 2500);
+    fs::write(disk.path().join("a.asdf.other"), other.bytes()).unwrap();
+    let in_place = (SavePlan::InPlace, 3000, 0);
+    let insert = (SavePlan::Insert, 9000, 1);
+    for ((plan, len, syncs_before), script, kind) in [
+        (in_place, BLOCK, None),
+        (in_place, APPEND, None),
+        (in_place, TREE, Some(Kind::Unfinished)),
+        (in_place, TRUNCATE, Some(Kind::Unfinished)),
+        (in_place, REPLACE, Some(Kind::Conflict)),
+        (insert, BLOCK, Some(Kind::Unfinished)),
+        (insert, APPEND, Some(Kind::Unfinished)),
+        (insert, TREE, Some(Kind::Unfinished)),
+        (insert, TRUNCATE, Some(Kind::Unfinished)),
+        (insert, REPLACE, Some(Kind::Conflict)),
+    ] {
+        write_sparse(&path, &parts().bytes());
+        let syncs_before = Arc::new(AtomicU32::new(syncs_before));
+        let beside = Some(Beside { path: path.clone(), script, syncs_before });
+        let options = SaveOptions { padding: None, only: Some(plan) };
+        let mut target = Target::open_in(Halfway { beside, ..Halfway::default() }, &path, None).unwrap();
+        let new = text('b', len);
+        let saved = target.save(&new, &options);
+        let shown = format!("{plan:?}, {script}: {saved:?}");
+        assert_eq!(saved.as_ref().err().map(asdf_mount::Error::kind), kind, "{shown}");
+        assert_eq!(journal.exists(), kind == Some(Kind::Unfinished), "{shown}");
+        if saved.is_ok() {
+            assert!(fs::read(&path).unwrap().starts_with(&new), "{shown}");
+            // The other program's write is a change of the file since.
+            assert!(!target.is_untouched(), "{shown}");
+            target.save(&text('d', len), &options).unwrap();
+        }
+        if kind == Some(Kind::Conflict) {
+            assert!(fs::read(&path).unwrap() == other.bytes(), "{shown}");
+        }
+        drop(target);
+        if journal.exists() {
+            let error = Target::open_in(System, &path, None).unwrap_err();
+            assert!(error.to_string().contains("in the same moment as the save"), "{shown}: {error}");
+            fs::remove_file(&journal).unwrap();
         }
     }
 }

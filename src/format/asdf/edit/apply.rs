@@ -77,10 +77,11 @@ pub(crate) struct NewFile<F> {
 pub(crate) enum Stopped {
     /// The file system does not support the plan, or something would be lost. The next plan is tried.
     Unsuited(Error),
-    /// Another program changed the source meanwhile: before the plan changed anything, or after it had written
-    /// everything.
+    /// Another program changed the source meanwhile: before the plan changed anything, or so that nothing of what the
+    /// plan wrote is left.
     SourceChanged,
-    /// Another program wrote to the source while the plan did. What is in it now is not ours to undo.
+    /// Another program wrote to the source while the plan did, or over a part of what it wrote. What is in it now is not
+    /// ours to undo.
     Overwritten,
     /// The plan failed.
     Failed(Error),

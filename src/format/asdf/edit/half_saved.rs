@@ -21,6 +21,8 @@ use inserted::{Inserted, by_extents};
 
 /// Bytes compared at once.
 const PIECE: usize = 64 << 10;
+/// Bytes that another program hardly writes by chance as the save did.
+const DISTINCT: usize = 16;
 /// The granularity of writes. Pages that are already right are not written.
 const PAGE: usize = 4096;
 
@@ -35,6 +37,17 @@ pub(crate) enum SourceState {
     Mixed,
     /// Another file, or the state can't be determined. The text says why.
     Neither(String),
+}
+
+/// How much of what a save wrote is in a source to which another program has written since.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NewBytes {
+    /// All of it, and the head has no byte of another program.
+    All,
+    /// At least a part of it, or the blocks where the save has moved them.
+    Some,
+    /// Nothing: the file is what the other program wrote.
+    None,
 }
 
 /// A source and the journal of its save.
@@ -247,6 +260,30 @@ impl<'a, S: Storage> HalfSaved<'a, S> {
             None if is_old => SourceState::Old,
             None => SourceState::Mixed,
         })
+    }
+
+    /// Determines how much of what the save wrote is in the source, for a save that has written everything.
+    pub(crate) fn new_bytes(&self) -> Result<NewBytes> {
+        let size = self.storage.meta(self.file)?.identity.size;
+        let mut has_all = size >= self.size(SaveSide::New) && !mark::is_marked(self.storage, self.file)?;
+        let mut has_own_part = false;
+        let mut is_cut = size > 0;
+        self.each_piece(|offset, old, new| {
+            let mut now = vec![0; new.len()];
+            let read = self.storage.read_at(self.file, offset, &mut now)?;
+            now.truncate(read);
+            has_all &= now == new;
+            is_cut &= new.starts_with(&now);
+            has_own_part |= has_own(&now, old, new);
+            Ok(())
+        })?;
+        if has_all && self.has_rest()? {
+            return Ok(NewBytes::All);
+        }
+        // The old bytes of an insertion have other offsets. But a program that writes a whole file truncates it first, so
+        // that no block stays where it was on the disk.
+        let has_some = if self.inserted() > 0 { is_cut || self.is_inserted()? } else { has_own_part };
+        Ok(if has_some { NewBytes::Some } else { NewBytes::None })
     }
 
     /// True if the source has the bytes that the save left unchanged. Otherwise it is another file, or
@@ -476,6 +513,17 @@ impl<'a, S: Storage> HalfSaved<'a, S> {
     }
 }
 
+/// True if a part of `now` can only be what the save wrote. Old bytes, and the spaces of the padding, may also be
+/// another program's.
+fn has_own(now: &[u8], old: &[u8], new: &[u8]) -> bool {
+    (0..new.len()).step_by(DISTINCT).any(|from| {
+        let range = from..new.len().min(from + DISTINCT);
+        let part = &new[range.clone()];
+        let is_padding = is_zero(part) || part.iter().all(|byte| *byte == b' ');
+        !is_padding && old.get(range.clone()) != Some(part) && now.get(range) == Some(part)
+    })
+}
+
 fn is_zero(bytes: &[u8]) -> bool {
     bytes.iter().all(|byte| *byte == 0)
 }
@@ -502,7 +550,18 @@ fn strange(now: &[u8], old: &[u8], new: &[u8]) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::strange;
+    use super::{has_own, strange};
+
+    #[test]
+    fn what_another_program_may_also_have_written_is_not_the_saves_own() {
+        let old = b"the first line..the second line.";
+        let new = b"the first line..the other line..                \0\0";
+        assert!(has_own(new, old, new));
+        assert!(has_own(b"?he first line..the other line..", old, new));
+        assert!(!has_own(old, old, new));
+        assert!(!has_own(b"the first line..the other lines.                \0\0", old, new));
+        assert!(!has_own(b"", old, new));
+    }
 
     #[test]
     fn only_old_new_and_fresh_zeros_are_no_strangers() {

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use super::{SaveJob, Stopped};
 use crate::error::{Error, Kind};
-use crate::format::asdf::edit::half_saved::HalfSaved;
+use crate::format::asdf::edit::half_saved::{HalfSaved, NewBytes};
 use crate::format::asdf::edit::journal::Journal;
 use crate::format::asdf::edit::sidecar::Sidecars;
 use crate::source::storage::{Storage, Watch};
@@ -27,18 +27,25 @@ pub(crate) struct Unconfirmed<S: Storage> {
 }
 
 impl<S: Storage> SaveJob<'_, S> {
-    /// Fails if another program has written to the source since the save wrote it. Returns the source as the save left
-    /// it: what another program writes from now on shows in its time.
+    /// Returns the source as the save left it: what another program writes from now on shows in its time. If another
+    /// program has written to the source since the save wrote it, the bytes decide if the save has succeeded.
     pub(crate) fn confirm(&self, written: &Unconfirmed<S>) -> Result<Identity, Stopped> {
         // Taken before the comparison, which would notice a write that is in it.
         let saved = self.storage.meta(self.file)?.identity;
         let Unconfirmed { journal, image, watch, .. } = written;
         let half_saved = HalfSaved::new(self.storage, self.file, journal, image.as_ref());
         let is_written_by_others = watch.as_ref().is_some_and(|watch| watch.is_written_by_others(false));
-        if is_written_by_others || !self.is_as_written(&half_saved, journal.header.way)? {
-            return Err(Stopped::SourceChanged);
+        if !is_written_by_others && self.is_as_written(&half_saved, journal.header.way)? {
+            return Ok(saved);
         }
-        Ok(saved)
+        match half_saved.new_bytes().map_err(Stopped::Failed)? {
+            // The other program has written elsewhere, as if the save had ended before. The file has its time, not that
+            // of the save, so that its write is noticed.
+            NewBytes::All if journal.header.shift == 0 => Ok(Identity { mtime: (0, 0), ..saved }),
+            // If blocks have moved, it may have computed before where to write.
+            NewBytes::All | NewBytes::Some => Err(Stopped::Overwritten),
+            NewBytes::None => Err(Stopped::SourceChanged),
+        }
     }
 
     /// Ends a save that succeeded.

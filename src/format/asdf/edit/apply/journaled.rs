@@ -293,8 +293,8 @@ impl<S: Storage> SaveJob<'_, S> {
 
     /// Writes the source by its journal.
     ///
-    /// If another program writes only after this one has written all of the new file, it has written to the new file as
-    /// if the save had ended before: what is in the file then is that program's, and no mixture.
+    /// If another program writes only after this one has written all of the new file, [`confirm`](Self::confirm) decides
+    /// what the file is.
     fn write_source(&self, written: &mut Unconfirmed<S>) -> Result<(), Stopped> {
         let Unconfirmed { journal, image, watch, inserted, .. } = written;
         let half_saved = HalfSaved::new(self.storage, self.file, journal, image.as_ref());
