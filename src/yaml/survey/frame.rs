@@ -56,6 +56,8 @@ pub(super) struct OpenCollection {
     pub(super) of_mappings: bool,
     pub(super) tag: Option<Rc<str>>,
     /// True if the collection has a selected tag.
+    pub(super) has_wanted_tag: bool,
+    /// True if the collection has a selected tag by which PyYAML constructs it.
     pub(super) wanted: bool,
     /// True if the collection is passed to the caller at its end.
     pub(super) handed_out: bool,

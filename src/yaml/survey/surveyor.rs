@@ -331,6 +331,8 @@ impl<'s, 'w> Surveyor<'s, 'w> {
         let is_merge_key =
             self.at_key() && tag.is_some_and(|tag| tag.strip_prefix(scalar::TAG_PREFIX) == Some("merge"));
         let is_constructed = self.is_constructed(mapping);
+        // An alias may stand where PyYAML constructs the node.
+        let has_meaning = is_constructed || anchor.is_some();
         let findings = self.survey.findings.len();
         let mut unfit = None;
         if let Some(why) = tag.and_then(|tag| scalar::unfit_collection(mapping, tag)) {
@@ -355,11 +357,13 @@ impl<'s, 'w> Surveyor<'s, 'w> {
                 frame.key_hash = 0;
             }
         } else {
-            self.compare_collection(place, mapping, tag);
+            self.compare_collection(place, mapping, tag.filter(|_| has_meaning));
         }
         let hash = self.next_hash();
-        let wanted = tag.is_some_and(self.wanted.tag);
-        let handed_out = wanted || tag.is_some_and(self.wanted.whole) || self.root_key().is_some();
+        let has_wanted_tag = tag.is_some_and(self.wanted.tag);
+        let wanted = has_meaning && has_wanted_tag;
+        let is_whole = has_meaning && tag.is_some_and(self.wanted.whole);
+        let handed_out = wanted || is_whole || self.root_key().is_some();
         let inside = wanted || anchor.is_some() || self.frames.last().is_some_and(|frame| frame.inside);
         let recording = handed_out || anchor.is_some() || self.recording();
         let array = (wanted && !mapping)
@@ -383,6 +387,7 @@ impl<'s, 'w> Surveyor<'s, 'w> {
             unfit,
             of_mappings: true,
             tag: if recording { tag.map(Rc::from) } else { None },
+            has_wanted_tag,
             wanted,
             handed_out,
             inside,
@@ -460,7 +465,7 @@ impl<'s, 'w> Surveyor<'s, 'w> {
         let Some(index) = self.frames.len().checked_sub(1) else { return };
         let whole = self.wanted.telling.iter().take(8).fold(0_u8, |bits, _| bits << 1 | 1);
         let frame = &self.frames[index];
-        let untagged = whole != 0 && frame.telling == whole && !frame.wanted;
+        let untagged = whole != 0 && frame.telling == whole && !frame.has_wanted_tag;
         let path = (untagged || frame.handed_out || !frame.sources.is_empty()).then(|| self.path_of(index));
         let Some(mut frame) = self.frames.pop() else { return };
         if !frame.sources.is_empty() {

@@ -149,6 +149,33 @@ fn mappings_that_look_like_wanted_ones_are_known() {
     assert_eq!((survey.paths.show(path), place.line), ("a".to_owned(), 1));
 }
 
+/// PyYAML takes keys and values out of merged mappings and pairs, whatever the tags of these are.
+#[test]
+fn a_node_that_is_not_constructed_is_no_wanted_one() {
+    for (text, expected) in [
+        ("a: {<<: !want {x: 1}}\n", vec![]),
+        ("a: {<<: [!want {x: 1}, !want {y: 1}]}\n", vec![]),
+        ("a: {<<: !want [{x: 1}]}\n", vec![]),
+        ("a: !!omap [!want {x: 1}]\nb: !!pairs [!want {x: 1}]\n", vec![]),
+        ("a: {<<: !want {source: 1, shape: 2}}\n", vec![]),
+        ("a: {<<: !want {x: !want {y: 1}}}\n", vec!["a/<</x"]),
+        ("a: !!omap [x: !want {y: 1}]\n", vec!["a/0/x"]),
+        ("a: {<<: [{x: !want [1]}]}\n", vec!["a/<</0/x"]),
+        ("a: {<<: &w !want {x: 1}}\nb: *w\n", vec!["a/<<"]),
+    ] {
+        let mut seen = Vec::new();
+        let survey = survey(Events::new(text.as_bytes()), TAGS, &mut |paths, found| {
+            seen.push(paths.show(found.path));
+        })
+        .unwrap();
+        assert_eq!(
+            (seen, survey.untagged.len()),
+            (expected.iter().map(ToString::to_string).collect(), 0),
+            "{text}"
+        );
+    }
+}
+
 #[test]
 fn what_is_kept_is_bounded_by_the_text() {
     let chain: String = (1..50_000).map(|n| format!("- &a{n} [*a{}]\n", n - 1)).collect();

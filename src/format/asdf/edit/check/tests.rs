@@ -77,6 +77,15 @@ fn ordinary_edits_are_taken_byte_for_byte() {
         ("!core/asdf-1.1.0", "!<tag:stsci.edu:asdf/core/asdf-1.0.0>"),
         ("  shape: [2, 2]\n", "  shape:\n  - 2\n  - 2\n"),
         ("meta:", "c: &c {<<: {a: 1}}\nmeta: "),
+        // PyYAML constructs these nodes without their tags.
+        ("meta:", "c: !!omap [!core/ndarray-1.0.0 {source: 9}]\nmeta: "),
+        ("meta:", "c: !!pairs [!core/complex-1.0.0 {a: 9}]\nmeta: "),
+        (
+            "meta:",
+            "c: {<<: !core/ndarray-1.0.0 {source: 9, shape: [1], datatype: int8, byteorder: big}}\nmeta: ",
+        ),
+        ("meta:", "c: {<<: !core/complex-1.0.0 {a: 1}}\nmeta: "),
+        ("meta:", "c: {<<: [!core/complex-1.0.0 {a: 1}]}\nmeta: "),
         ("...\n", "... \n...\n"),
     ] {
         if from.starts_with("meta") && to.starts_with("!<") {
