@@ -80,6 +80,16 @@ fn the_action_mounts_and_shows_the_directory() {
         cat "$(tail -n 1 shown)/tree.yaml" | grep 'STANDARD 1.5.0'
         sort -u shown | while read -r shown; do asdf-mount -u "$shown"; done
 
+        # A name may end with a line break.
+        name=$(printf 'a.asdf\nx')
+        name=${name%x}
+        sed s/1.5.0/1.3.0/ a.asdf >"$name"
+        sh open "$name"
+        grep 'STANDARD 1.3.0' run/asdf-mount/*/"$name"/tree.yaml
+        asdf-mount -u run/asdf-mount/*/"$name"
+
+        not sh open none/a.asdf 2>/dev/null
+        grep -q 'none/a.asdf does not exist' errors
         echo text >text.asdf
         not sh open text.asdf 2>/dev/null
         grep -q 'text.asdf: is not' errors"#,
