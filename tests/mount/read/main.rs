@@ -42,6 +42,7 @@ mod pages;
 mod same_second;
 mod seek_tables;
 mod tls;
+mod unlisted;
 mod verify;
 mod window;
 

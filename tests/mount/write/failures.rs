@@ -109,6 +109,23 @@ fn failing(kind: &str, linked: bool) -> (Place, Faults, Mounted) {
     (place, faults, mount)
 }
 
+#[test]
+fn the_directory_of_a_file_whose_headers_cant_be_read_ends_with_the_error() {
+    let blocks = (0..3).map(|n| Block::new(sample(200_000, n)));
+    let place = Place::with("tmpfs", &file(blocks.collect()));
+    let faults = Faults::new(&place.folder(), &place.disk.path());
+    let mount = place.try_mount_as(&place.source, &[], |command| faults.under(command)).unwrap();
+    faults.after(0, Fault::Unreadable(libc::EIO));
+    let ls = || Command::new("ls").arg(mount.root()).env("LC_ALL", "C").output().unwrap();
+    let output = ls();
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("Input/output error"), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stdout).lines().any(|name| name == "tree.yaml"), "{output:?}");
+    faults.none();
+    assert!(wait_until(|| ls().status.success()));
+    place.shows_blocks(&mount);
+}
+
 /// A disk that fails at any call of a save leaves the old file or the new one.
 mod at_any_call {
     use super::fails_at_any_call;

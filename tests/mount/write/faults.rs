@@ -23,6 +23,8 @@ pub(crate) enum Fault {
     Lasting(i32),
     /// The call fails; calls that read are also counted.
     Reading(i32),
+    /// The call and all later ones fail, also those that read.
+    Unreadable(i32),
     /// The process is killed before the call.
     KilledBefore,
     /// The process is killed after the call.
@@ -85,6 +87,7 @@ impl Faults {
             Fault::Once(errno) => [calls, errno, 0, 0, 0, 0, 0],
             Fault::Lasting(errno) => [calls, errno, 1, 0, 0, 0, 0],
             Fault::Reading(errno) => [calls, errno, 0, 0, 0, 0, 1],
+            Fault::Unreadable(errno) => [calls, errno, 1, 0, 0, 0, 1],
             Fault::KilledBefore => [calls, 0, 0, 1, 0, 0, 0],
             Fault::KilledAfter => [calls, 0, 0, 2, 0, 0, 0],
             Fault::Stopped => [calls, 0, 0, 3, 0, 0, 0],
