@@ -31,7 +31,7 @@ use crate::cache::Cache;
 use crate::content::Content;
 use crate::content::dir::{Attributes, File, Node};
 use crate::error::{Error, Kind, Result, one_of};
-use crate::source::{FileSource, Reach, Source, SourceStat, UrlOpener};
+use crate::source::{Reach, Source, SourceStat, UrlOpener};
 pub use array_facts::{ArrayFacts, ArraySource, ElementType, FieldType};
 pub(crate) use asdf::edit::{Editor, is_sidecar};
 pub(crate) use described::{Listener, TreeJson, describe};
@@ -141,12 +141,12 @@ pub(crate) fn view_names() -> impl Iterator<Item = &'static str> {
     FORMATS.iter().flat_map(|format| format.view_names()).copied()
 }
 
-/// Checks by its first bytes that the file at `path` is of a known format.
+/// Checks by its first bytes that a file is of a known format.
 ///
 /// # Errors
 /// [`Kind::Unrecognised`] if the format is unknown; other kinds if the file can't be read.
-pub(crate) fn check_kind(path: &Path) -> Result<()> {
-    format_of_source(&FileSource::open(path)?).map(drop)
+pub(crate) fn check_kind(source: &dyn Source) -> Result<()> {
+    format_of_source(source).map(drop)
 }
 
 /// Opens a source in the format that its first bytes show.
@@ -176,20 +176,19 @@ fn format_of_source(source: &dyn Source) -> Result<&'static dyn Format> {
     })
 }
 
-/// Opens and locks the file at `path` for changes. An interrupted save is finished or undone first.
+/// Opens and locks a file for changes. An interrupted save is finished or undone first.
 ///
 /// # Errors
 ///
 /// [`Kind::ReadOnly`] if the file can't be written, [`Kind::Busy`] if another program has it locked,
 /// [`Kind::Unsupported`] if files of its format can't be changed.
-pub(crate) fn open_editor(path: &Path, edits: &EditContext) -> Result<Editor> {
-    let target = SaveTarget::of_path(path)?;
+pub(crate) fn open_editor(target: SaveTarget, edits: &EditContext) -> Result<Editor> {
     // The first bytes of a half-saved file may not show its format.
     if !recovery::is_interrupted(&target)? {
         let context = Context::new(Arc::new(Cache::with_threads(0, 1)));
         let container = open(target.open()?, &context)?;
         if !container.is_editable() {
-            return Err(Error::new(Kind::Unsupported, container.unchangeable()).of(path));
+            return Err(Error::new(Kind::Unsupported, container.unchangeable()).of(target.label()));
         }
     }
     Editor::open(target, edits)

@@ -243,9 +243,26 @@ impl History {
         file: (BorrowedFd<'_>, &OsStr),
         now: impl FnOnce() -> Result<Digest>,
     ) -> Result<Vec<Save>> {
-        let id = FileId::of(file.0, file.1)?;
+        self.changes_of(&FileId::of(file.0, file.1)?, now)
+    }
+
+    /// Returns the saves of an open file, which was found at a name in a directory, as [`Self::changes`] does. If
+    /// another user has since put another file there, the saves of that file are not returned.
+    ///
+    /// # Errors
+    /// The directory of texts can't be read, or an error of `now`.
+    pub fn changes_of_open(
+        &self,
+        file: BorrowedFd<'_>,
+        found_at: (BorrowedFd<'_>, &OsStr),
+        now: impl FnOnce() -> Result<Digest>,
+    ) -> Result<Vec<Save>> {
+        self.changes_of(&FileId::of_open(file, found_at.0, found_at.1)?, now)
+    }
+
+    fn changes_of(&self, id: &FileId, now: impl FnOnce() -> Result<Digest>) -> Result<Vec<Save>> {
         let kept = self
-            .entries(&id)
+            .entries(id)
             .map_err(|error| error.of(self.dir.path()).within("the history can't be read"))?;
         match kept {
             Some(FileEntries { own, others }) => Ok(chain::changes(now()?, id.since, own, others)),

@@ -27,7 +27,7 @@ use crate::content::Content;
 use crate::content::dir::{Dir, Node};
 use crate::content::read_exact_at;
 use crate::error::{Error, Kind, Result};
-use crate::format::editor::TextVersion;
+use crate::format::editor::{SaveTarget, TextVersion};
 use crate::format::recovery::RecoveryPolicy;
 use crate::format::{self, ArrayFacts, Container, Context, Defect, Footprint, Listener, TreeJson};
 use crate::local::location::Location;
@@ -293,7 +293,7 @@ impl File {
             return Err(Error::new(Kind::Refused, "an empty tree is never saved").of(path));
         }
         let base = TextVersion::of(&*self.container.tree()).map_err(|error| error.of(path))?;
-        let mut editor = format::open_editor(path, &opened.options.edits())?;
+        let mut editor = format::open_editor(SaveTarget::of_path(path)?, &opened.options.edits())?;
         editor.set_program(program());
         let saved = editor
             .commit(text.as_bytes(), &base, &mut StaleOnWrite(&opened.source))

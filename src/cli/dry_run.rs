@@ -10,11 +10,11 @@ use crate::format::{Editor, recovery};
 use crate::log;
 
 /// Refuses a file whose save was interrupted, because opening it for an edit would recover it.
-pub(super) fn check(file: &Path) -> Result<()> {
-    if recovery::is_interrupted(&SaveTarget::of_path(file)?)? {
+pub(super) fn check(target: &SaveTarget) -> Result<()> {
+    if recovery::is_interrupted(target)? {
         let message =
             "a save was interrupted, and a dry run recovers nothing; run asdf-mount --recover first";
-        Err(Error::new(Kind::Unfinished, message).of(file))
+        Err(Error::new(Kind::Unfinished, message).of(target.label()))
     } else {
         Ok(())
     }

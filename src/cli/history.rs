@@ -1,5 +1,6 @@
 //! `--log`, `--diff` and `--undo`: the saves of a file, and taking the last one back.
 
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -11,11 +12,10 @@ use crate::daemon::FileMount;
 use crate::error::{Error, Kind, Result, one_line, to_json};
 use crate::format::editor::{EditContext, SaveTarget, TextVersion};
 use crate::format::refusal::Refusal;
-use crate::format::{self, Context};
+use crate::format::{self, Context, Editor};
 use crate::history::{Digest, History, Save};
-use crate::named;
 use crate::options::Options;
-use crate::source::NoReaders;
+use crate::source::{FileSource, NoReaders};
 use crate::text_diff;
 use crate::time::instant;
 
@@ -30,25 +30,41 @@ struct Saves {
 }
 
 impl Saves {
-    fn of(file: &Path) -> Result<Self> {
-        named::refuse_mount(file)?;
-        let target = SaveTarget::of_path(file)?;
+    /// Returns the saves of the file at a path.
+    fn of_path(file: &Path) -> Result<Self> {
+        let target = revise::target(file)?;
+        Self::of(&target, target.open()?)
+    }
+
+    /// Returns the saves of an open file, which was found at `target`.
+    fn of(target: &SaveTarget, file: Arc<FileSource>) -> Result<Self> {
         let context = Context::new(Arc::new(Cache::with_threads(0, 1)));
-        let container = format::open(target.open()?, &context)?;
+        let container = format::open(file.clone(), &context)?;
         if !container.is_editable() {
             let message = format!("files of the format {} have no history", container.format());
-            return Err(Error::new(Kind::Unsupported, message).of(file));
+            return Err(Error::new(Kind::Unsupported, message).of(target.label()));
         }
-        let tree = container.tree();
-        let mut text = vec![0; usize::try_from(tree.len()).unwrap_or(usize::MAX)];
-        crate::content::read_exact_at(&*tree, 0, &mut text).map_err(|error| error.of(file))?;
+        let text = revise::text_in(&*container).map_err(|error| error.of(target.label()))?;
+        Self::of_text(text, |history, now| {
+            history.changes_of_open(file.as_fd(), (target.dir(), target.name()), || Ok(now))
+        })
+    }
+
+    /// Returns the saves of the file that an editor holds.
+    fn of_editor(editor: &mut Editor) -> Result<Self> {
+        let text = editor.text()?;
+        Self::of_text(text, |history, now| editor.saves_in(history, now))
+    }
+
+    /// Returns the saves that `find` finds in the history for the digest of the present text.
+    fn of_text(text: Vec<u8>, find: impl FnOnce(&History, Digest) -> Result<Vec<Save>>) -> Result<Self> {
         let history = match History::open_existing(None) {
             Ok(history) => Some(history),
             Err(error) if error.errno() == libc::ENOENT => None,
             Err(error) => return Err(error),
         };
         let changes = match &history {
-            Some(history) => history.changes((target.dir(), target.name()), || Ok(Digest::of(&text)))?,
+            Some(history) => find(history, Digest::of(&text))?,
             None => Vec::new(),
         };
         Ok(Self { history, changes, text })
@@ -120,7 +136,7 @@ struct Row {
 
 /// Lists the saves of a file.
 pub(super) fn log(file: &Path, json: bool) -> Result<u8> {
-    let saves = Saves::of(file)?;
+    let saves = Saves::of_path(file)?;
     let mut rows = Vec::new();
     for (at, change) in saves.changes.iter().enumerate() {
         let own = change.is_own;
@@ -176,7 +192,7 @@ fn in_columns(rows: &[Row]) -> String {
 /// Shows a save as a unified diff: the last one, or the one with this number.
 pub(super) fn diff(file: &Path, number: Option<&PathBuf>) -> Result<u8> {
     let wanted = wanted_save(number)?;
-    let saves = Saves::of(file)?;
+    let saves = Saves::of_path(file)?;
     let change = saves.own().nth(wanted - 1).ok_or_else(|| saves.missing(file, wanted))?;
     let before = saves.before(change)?;
     let (after, name) = saves.after(wanted - 1)?;
@@ -195,11 +211,15 @@ fn wanted_save(number: Option<&PathBuf>) -> Result<usize> {
 pub(super) fn undo(file: &Path, number: Option<&PathBuf>, options: &Options, quiet: bool) -> Result<u8> {
     let wanted = wanted_save(number)?;
     let context = revise::context(options);
-    let undone = match undo_here(file, wanted, &context) {
-        Err(error) if error.kind() == Kind::Busy => match FileMount::of(&rustix::fs::stat(file)?)? {
-            Some(mount) => undo_in(&mount, wanted, file)?,
-            None => return Err(error),
-        },
+    let target = revise::target(file)?;
+    let undone = match undo_here(&target, wanted, &context) {
+        Err(error) if error.kind() == Kind::Busy => {
+            let open = target.open()?;
+            match FileMount::of(&*open)? {
+                Some(mount) => undo_in(&mount, wanted, &target, open)?,
+                None => return Err(error),
+            }
+        }
         undone => undone?,
     };
     match undone {
@@ -218,12 +238,13 @@ pub(super) fn undo(file: &Path, number: Option<&PathBuf>, options: &Options, qui
 }
 
 /// Takes the last save back and returns it. `None` if the older text is refused; the refusal is printed.
-fn undo_here(file: &Path, wanted: usize, context: &EditContext) -> Result<Option<Save>> {
-    let mut editor = revise::open(file, context)?;
+fn undo_here(target: &SaveTarget, wanted: usize, context: &EditContext) -> Result<Option<Save>> {
+    let file = target.label();
+    let mut editor = revise::open(target, context)?;
     editor.set_program(Some("asdf-mount --undo".to_owned()));
     // Otherwise another --undo would take back one save more, instead of this one.
     editor.require_history();
-    let saves = Saves::of(file)?;
+    let saves = Saves::of_editor(&mut editor)?;
     let change = saves.own().nth(wanted - 1).ok_or_else(|| saves.missing(file, wanted))?;
     let base = TextVersion::of_bytes(&saves.text);
     match editor.commit(&saves.before(change)?, &base, &mut NoReaders) {
@@ -240,9 +261,15 @@ fn undo_here(file: &Path, wanted: usize, context: &EditContext) -> Result<Option
     }
 }
 
-/// Takes the last save of a mounted file back, by writing the older text to the mount.
-fn undo_in(mount: &FileMount, wanted: usize, file: &Path) -> Result<Option<Save>> {
-    let saves = Saves::of(file)?;
+/// Takes the last save of a mounted file back, by writing the older text to the mount, which has `open` open.
+fn undo_in(
+    mount: &FileMount,
+    wanted: usize,
+    target: &SaveTarget,
+    open: Arc<FileSource>,
+) -> Result<Option<Save>> {
+    let file = target.label();
+    let saves = Saves::of(target, open)?;
     let change = saves.own().nth(wanted - 1).ok_or_else(|| saves.missing(file, wanted))?;
     let text = saves.before(change)?;
     if let Err(error) = mount.replace_tree(&saves.text, &text) {
@@ -252,7 +279,7 @@ fn undo_in(mount: &FileMount, wanted: usize, file: &Path) -> Result<Option<Save>
         }
         return Ok(None);
     }
-    if Saves::of(file)?.text != text {
+    if revise::tree_text(target)? != text {
         let message = format!("not changed: the mount on {} did not save it", mount.mountpoint().display());
         return Err(Error::new(Kind::System(libc::EIO), message).of(file));
     }

@@ -15,7 +15,7 @@ use crate::daemon::FileMount;
 use crate::error::{Error, Kind, Result, one_line, printable, to_json};
 use crate::exit;
 use crate::files::parallel;
-use crate::format::editor::{EditContext, TextVersion};
+use crate::format::editor::{EditContext, SaveTarget, TextVersion};
 use crate::format::refusal::Refusal;
 use crate::log;
 use crate::options::Options;
@@ -144,12 +144,13 @@ impl Change<'_> {
 
     fn try_apply(&self, file: &Path) -> Result<Outcome> {
         revise::refuse_address(file)?;
+        let target = revise::target(file)?;
         if self.dry_run {
-            dry_run::check(file)?;
+            dry_run::check(&target)?;
         }
-        let mut editor = match OpenTree::open(file, self.context)? {
+        let mut editor = match OpenTree::open(&target, self.context)? {
             OpenTree::File(editor) => editor,
-            OpenTree::Mount(mount) => return self.in_mount(&mount, file),
+            OpenTree::Mount(mount) => return self.in_mount(&mount, &target),
         };
         editor.set_program(Some(self.program.to_owned()));
         let before = editor.text()?;
@@ -176,8 +177,9 @@ impl Change<'_> {
     }
 
     /// Changes a file that is mounted, by writing its new tree to the mount.
-    fn in_mount(&self, mount: &FileMount, file: &Path) -> Result<Outcome> {
-        let before = revise::tree_text(file)?;
+    fn in_mount(&self, mount: &FileMount, target: &SaveTarget) -> Result<Outcome> {
+        let file = target.label();
+        let before = revise::tree_text(target)?;
         let text = (self.make)(file, &before)?;
         if text == before {
             return Ok(Outcome::Unchanged);
@@ -185,7 +187,7 @@ impl Change<'_> {
         if self.dry_run {
             return Ok(Outcome::Planned(diff(file, &before, &text)?));
         }
-        Ok(match revise::save_in_mount(mount, file, &before, &text)? {
+        Ok(match revise::save_in_mount(mount, target, &before, &text)? {
             None => Outcome::Saved,
             Some(refusal) => Outcome::Refused(refusal, Vec::new()),
         })

@@ -8,6 +8,7 @@ use crate::daemon;
 use crate::error::{Error, Result};
 use crate::format;
 use crate::named;
+use crate::source::FileSource;
 
 /// The sources and the mountpoint of a command line.
 #[derive(Debug, PartialEq, Eq)]
@@ -65,7 +66,7 @@ fn beside(source: &Path) -> Result<PathBuf> {
             let mountpoint = source.with_file_name(stem);
             // `galaxy.asdf.gz` beside `galaxy.asdf` is better told that it is compressed.
             if mountpoint.is_file() {
-                format::check_kind(source)?;
+                format::check_kind(&FileSource::open(source)?)?;
             }
             Ok(mountpoint)
         }

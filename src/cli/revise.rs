@@ -21,7 +21,7 @@ use crate::error::{Error, Kind, Result};
 use crate::format::editor::{EditContext, SaveTarget, Saved, TextVersion};
 use crate::format::recovery::{self, Recovered, SaveSide};
 use crate::format::refusal::{CONFLICT, Refusal};
-use crate::format::{self, Context, Editor};
+use crate::format::{self, Container, Context, Editor};
 use crate::history::History;
 use crate::log;
 use crate::named;
@@ -48,10 +48,11 @@ pub(super) fn set_tree(tree: &Path, file: &Path, context: &EditContext, dry_run:
     if text.is_empty() {
         return Err(Error::new(Kind::Refused, "is empty: an empty tree is never saved").of(shown));
     }
+    let target = target(file)?;
     if dry_run {
-        dry_run::check(file)?;
+        dry_run::check(&target)?;
     }
-    let mut editor = open(file, context)?;
+    let mut editor = open(&target, context)?;
     editor.set_program(Some("asdf-mount --set-tree".to_owned()));
     let base = editor.version()?;
     if dry_run {
@@ -74,12 +75,13 @@ pub(super) fn set_tree(tree: &Path, file: &Path, context: &EditContext, dry_run:
 /// Runs the editor on the tree of `file` until the text is saved, or the user gives up. A mounted file is saved
 /// through its mount.
 pub(super) fn edit(file: &Path, context: &EditContext, dry_run: bool) -> Result<u8> {
+    let target = target(file)?;
     if dry_run {
-        dry_run::check(file)?;
+        dry_run::check(&target)?;
     }
-    let mut tree = OpenTree::open(file, context)?;
+    let mut tree = OpenTree::open(&target, context)?;
     tree.set_program(&editor_command().to_string_lossy());
-    let mut before = tree.text(file)?;
+    let mut before = tree.text(&target)?;
     let copy = Copy::make(file, &before)?;
     let mut question = Question::Edit;
     loop {
@@ -105,7 +107,7 @@ pub(super) fn edit(file: &Path, context: &EditContext, dry_run: bool) -> Result<
             complain(&format!("the text is kept in {}", copy.text.display()));
             return Ok(status);
         }
-        let refused = tree.commit(file, &text, &before);
+        let refused = tree.commit(&target, &text, &before);
         let is_conflict = matches!(refused, Err(NotSaved::Conflict));
         match refused {
             Ok(()) => return Ok(copy.done()),
@@ -122,7 +124,7 @@ pub(super) fn edit(file: &Path, context: &EditContext, dry_run: bool) -> Result<
         match question {
             Question::Edit => {}
             Question::Merge => {
-                let theirs = tree.text(file)?;
+                let theirs = tree.text(&target)?;
                 if copy.merge(&before, &theirs)? {
                     complain("both changed the same lines: they are marked with <<<<<<<; edit the text");
                     question = Question::Edit;
@@ -145,9 +147,9 @@ pub(super) enum OpenTree {
 
 impl OpenTree {
     /// Opens and locks a file; if it is mounted, finds its mount.
-    pub(super) fn open(file: &Path, context: &EditContext) -> Result<Self> {
-        match open(file, context) {
-            Err(error) if error.kind() == Kind::Busy => match FileMount::of(&rustix::fs::stat(file)?)? {
+    pub(super) fn open(target: &SaveTarget, context: &EditContext) -> Result<Self> {
+        match open(target, context) {
+            Err(error) if error.kind() == Kind::Busy => match FileMount::of(&*target.open()?)? {
                 Some(mount) => Ok(Self::Mount(mount)),
                 None => Err(error),
             },
@@ -163,10 +165,10 @@ impl OpenTree {
     }
 
     /// Returns the saved text.
-    pub(super) fn text(&mut self, file: &Path) -> Result<Vec<u8>> {
+    pub(super) fn text(&mut self, target: &SaveTarget) -> Result<Vec<u8>> {
         match self {
             Self::File(editor) => editor.text(),
-            Self::Mount(_) => tree_text(file),
+            Self::Mount(_) => tree_text(target),
         }
     }
 
@@ -187,18 +189,23 @@ impl OpenTree {
     }
 
     /// Saves `text` in place of `before`.
-    fn commit(&mut self, file: &Path, text: &[u8], before: &[u8]) -> std::result::Result<(), NotSaved> {
+    fn commit(
+        &mut self,
+        target: &SaveTarget,
+        text: &[u8],
+        before: &[u8],
+    ) -> std::result::Result<(), NotSaved> {
         match self {
             Self::File(editor) => match editor.commit(text, &TextVersion::of_bytes(before), &mut NoReaders) {
                 Ok(saved) => {
-                    tell(file, editor, &saved);
+                    tell(target.label(), editor, &saved);
                     Ok(())
                 }
                 Err(Refusal::Conflict) => Err(NotSaved::Conflict),
                 Err(Refusal::Failed(error)) => Err(NotSaved::Failed(error)),
                 Err(refusal) => Err(NotSaved::Refused(refusal.report())),
             },
-            Self::Mount(mount) => match save_in_mount(mount, file, before, text) {
+            Self::Mount(mount) => match save_in_mount(mount, target, before, text) {
                 Ok(None) => Ok(()),
                 Ok(Some(why)) => Err(NotSaved::Refused(why)),
                 Err(error) if error.kind() == Kind::Conflict => Err(NotSaved::Conflict),
@@ -222,12 +229,16 @@ enum NotSaved {
 }
 
 /// Returns the text of the tree of a file, without a lock.
-pub(super) fn tree_text(file: &Path) -> Result<Vec<u8>> {
+pub(super) fn tree_text(target: &SaveTarget) -> Result<Vec<u8>> {
     let context = Context::new(Arc::new(Cache::with_threads(0, 1)));
-    let container = format::open(SaveTarget::of_path(file)?.open()?, &context)?;
+    text_in(&*format::open(target.open()?, &context)?).map_err(|error| error.of(target.label()))
+}
+
+/// Returns the text of the tree of an open file.
+pub(super) fn text_in(container: &dyn Container) -> Result<Vec<u8>> {
     let tree = container.tree();
     let mut text = vec![0; usize::try_from(tree.len()).unwrap_or(usize::MAX)];
-    read_exact_at(&*tree, 0, &mut text).map_err(|error| error.of(file))?;
+    read_exact_at(&*tree, 0, &mut text)?;
     Ok(text)
 }
 
@@ -235,7 +246,7 @@ pub(super) fn tree_text(file: &Path) -> Result<Vec<u8>> {
 /// refusal.
 pub(super) fn save_in_mount(
     mount: &FileMount,
-    file: &Path,
+    target: &SaveTarget,
     old: &[u8],
     new: &[u8],
 ) -> Result<Option<String>> {
@@ -244,9 +255,9 @@ pub(super) fn save_in_mount(
         return refusal.map_or(Err(error), |why| Ok(Some(why)));
     }
     // The mount may have restored a lost part of the text.
-    if tree_text(file)? == old {
+    if tree_text(target)? == old {
         let message = format!("not changed: the mount on {} did not save it", mount.mountpoint().display());
-        return Err(Error::new(Kind::System(libc::EIO), message).of(file));
+        return Err(Error::new(Kind::System(libc::EIO), message).of(target.label()));
     }
     Ok(None)
 }
@@ -283,8 +294,8 @@ fn recover_one(file: &Path, quiet: bool) -> Result<()> {
     if std::fs::metadata(file).is_ok_and(|meta| !meta.is_file()) {
         return Err(Error::new(Kind::Unrecognised, "is not a regular file; give an ASDF file").of(file));
     }
-    let recovered = SaveTarget::of_path(file).and_then(|target| recovery::recover(&target));
-    let recovered = recovered.map_err(|error| if_busy(error).of(file))?;
+    let target = SaveTarget::of_path(file).map_err(|error| error.of(file))?;
+    let recovered = recovery::recover(&target).map_err(|error| if_busy(error).of(file))?;
     let report: String = what_was_done(&recovered)
         .iter()
         .map(|line| format!("{}: {}\n", shown(file), one_line(line)))
@@ -295,7 +306,7 @@ fn recover_one(file: &Path, quiet: bool) -> Result<()> {
     if recovered.outcome.is_none() {
         // The format is checked only if there was no journal: a file with a journal was saved by this
         // program.
-        format::check_kind(file)?;
+        format::check_kind(&*target.open()?)?;
     }
     if recovered.is_nothing() && !quiet {
         print(format!("{}: nothing to recover\n", shown(file)).as_bytes())?;
@@ -334,12 +345,18 @@ pub(super) fn context(options: &Options) -> EditContext {
     EditContext { options: options.edit, history, ..EditContext::default() }
 }
 
-/// Opens and locks a file, and prints the editor's notices.
-pub(super) fn open(file: &Path, context: &EditContext) -> Result<Editor> {
+/// Finds the file at a path, and holds its directory. The path must not be resolved again: another user may have
+/// exchanged a directory in it.
+pub(super) fn target(file: &Path) -> Result<SaveTarget> {
     named::refuse_mount(file)?;
+    SaveTarget::of_path(file)
+}
+
+/// Opens and locks a file, and prints the editor's notices.
+pub(super) fn open(target: &SaveTarget, context: &EditContext) -> Result<Editor> {
     tell_of_state_directory();
-    let editor = format::open_editor(file, context).map_err(if_busy)?;
-    tell_notices(file, editor.notices());
+    let editor = format::open_editor(target.clone(), context).map_err(if_busy)?;
+    tell_notices(target.label(), editor.notices());
     Ok(editor)
 }
 

@@ -2,11 +2,11 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, Stat, StatxFlags, statx};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags, statx};
 use rustix::io::Errno;
 
 use super::held;
@@ -29,12 +29,13 @@ pub(crate) struct FileMount {
 }
 
 impl FileMount {
-    /// Finds the mount whose daemon has the file with this stat open. Only the user's own mount counts and, for
+    /// Finds the mount whose daemon has this file open. Only the user's own mount counts and, for
     /// root, one of the file's owner.
     ///
     /// # Errors
     /// The mount table can't be read.
-    pub(crate) fn of(stat: &Stat) -> Result<Option<Self>> {
+    pub(crate) fn of(file: impl AsFd) -> Result<Option<Self>> {
+        let stat = rustix::fs::fstat(file)?;
         let user = rustix::process::geteuid().as_raw();
         let is_trusted = |owner: u32| owner == user || user == 0 && owner == stat.st_uid;
         let key = (rustix::fs::major(stat.st_dev), rustix::fs::minor(stat.st_dev), stat.st_ino);

@@ -62,7 +62,7 @@ impl TextVersion {
 }
 
 /// The file that an editor writes.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct SaveTarget {
     dir: HeldDir,
     name: OsString,

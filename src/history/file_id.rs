@@ -17,11 +17,14 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use rustix::fs::{AtFlags, StatxFlags};
+use rustix::fs::{AtFlags, Statx, StatxFlags};
 use twox_hash::XxHash3_128;
 
 use crate::error::Result;
 use crate::source::{Time, storage};
+
+/// The facts of a file that make its identity.
+const WANTED: StatxFlags = StatxFlags::INO.union(StatxFlags::BTIME).union(StatxFlags::MTIME);
 
 /// The identity of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,8 +41,16 @@ pub(super) struct FileId {
 impl FileId {
     /// Returns the identity of the file `name` in a directory.
     pub(super) fn of(dir: BorrowedFd<'_>, name: &OsStr) -> Result<Self> {
-        let wanted = StatxFlags::INO | StatxFlags::BTIME | StatxFlags::MTIME;
-        let stat = rustix::fs::statx(dir, name, AtFlags::SYMLINK_NOFOLLOW, wanted)?;
+        let stat = rustix::fs::statx(dir, name, AtFlags::SYMLINK_NOFOLLOW, WANTED)?;
+        Self::of_stat(&stat, dir, name)
+    }
+
+    /// Returns the identity of an open file, which was found as `name` in a directory.
+    pub(super) fn of_open(file: BorrowedFd<'_>, dir: BorrowedFd<'_>, name: &OsStr) -> Result<Self> {
+        Self::of_stat(&rustix::fs::statx(file, "", AtFlags::EMPTY_PATH, WANTED)?, dir, name)
+    }
+
+    fn of_stat(stat: &Statx, dir: BorrowedFd<'_>, name: &OsStr) -> Result<Self> {
         let device = format!("{}:{}", stat.stx_dev_major, stat.stx_dev_minor);
         let machine = machine();
         let shared = storage::is_remote(dir).then(|| shared_name(&device)).flatten();
@@ -110,6 +121,9 @@ mod tests {
         std::fs::write(path("a.asdf"), "other").unwrap();
         let other = id("a.asdf");
         assert!(other.key != first.key && other.path == first.path);
+        let open = std::fs::File::open(path("b-c.asdf")).unwrap();
+        std::fs::rename(path("a.asdf"), path("b-c.asdf")).unwrap();
+        assert_eq!(FileId::of_open(open.as_fd(), dir.as_fd(), OsStr::new("b-c.asdf")).unwrap(), renamed);
         assert!(FileId::of(dir.as_fd(), OsStr::new("none")).is_err());
     }
 }

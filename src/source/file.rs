@@ -3,6 +3,7 @@
 use std::fs::{File, Metadata};
 use std::io;
 use std::ops::Range;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, RwLock};
@@ -105,6 +106,12 @@ impl FileSource {
         let map = Arc::new(Lendable::of(self.file())?);
         *slot = Some(map.clone());
         (map.len() as u64 >= end).then_some(map)
+    }
+}
+
+impl AsFd for FileSource {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file().as_fd()
     }
 }
 

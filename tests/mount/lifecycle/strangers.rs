@@ -30,11 +30,12 @@ const SCHEDULE: &str = r#"
         filter=
         while test $1 != --; do filter="$filter $1"; shift; done
         shift
-        strace -f -qq -o trace $filter -e trace=$call -e inject=$call:signal=SIGSTOP:when=1 "$@" >out 2>said &
+        strace -f -qq -o trace $filter -e trace=$call -e inject=$call:signal=SIGSTOP:when=${when:-1} "$@" >out 2>said &
         tracer=$!
         for i in $(seq 600); do
             stopped=$(sed -n 's/^\([0-9]*\) .*stopped by SIGSTOP.*/\1/p' trace 2>/dev/null | head -n 1)
             test -z "$stopped" || break
+            kill -0 $tracer 2>/dev/null || break
             sleep 0.1
         done
         test -n "$stopped"
@@ -228,6 +229,42 @@ fn a_new_directory_that_is_exchanged_gets_no_attribute_and_stays() {
         not getfattr -n user.asdf-mount.created home/x
         test -d home/x
         not ours"#
+    ));
+}
+
+/// The path is resolved once: the user's file gets no text from the history of root's file, which has the same tree.
+#[test]
+fn root_takes_a_save_back_in_the_file_that_was_found() {
+    runs(&format!(
+        "{SCHEDULE}{}",
+        r#"
+        mkdir -m 700 roots
+        cp a.asdf roots/x.asdf
+        tree() { sed '/^\.\.\.$/q' "$1"; }
+        save() { tree roots/x.asdf | sed "s/\(^object.*name: \)[^}]*/\1$1/" | asdf-mount --set-tree - roots/x.asdf; }
+        save SECRET
+        save shared
+        chmod 600 roots/x.asdf
+        cp roots/x.asdf roots/saved
+        asdf-mount --log roots/x.asdf | grep -c . | grep -x 2
+        user mkdir home/d
+        cp roots/x.asdf home/d/x.asdf
+        chown 65534 home/d/x.asdf
+        strace -f -qq -o calls -e trace=openat asdf-mount -q --undo home/d/x.asdf 2>said || true
+        grep 'has no saves' said
+        for when in $(seq $(grep -c openat calls)); do
+            stopped_at openat -- asdf-mount -q --undo home/d/x.asdf || continue
+            user mv home/d home/moved
+            user ln -s $T/roots home/d
+            goes_on
+            not grep -a SECRET home/moved/x.asdf
+            cmp home/moved/x.asdf roots/saved
+            user rm home/d
+            user mv home/moved home/d
+            # Before the path is resolved, root's own file is the one that is found.
+            cat roots/saved >roots/x.asdf
+        done
+        test $when -gt 10"#
     ));
 }
 

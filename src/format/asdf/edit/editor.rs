@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use super::check::{self, Accepted, BlockSizes, Old};
@@ -18,7 +19,7 @@ use crate::format::asdf::head::Head;
 use crate::format::asdf::stored::StoredFile;
 use crate::format::editor::{EditContext, Planned, SaveTarget, Saved, TextVersion, Validation};
 use crate::format::refusal::Refusal;
-use crate::history::{History, KeptText, MAX_BYTES, Replaced};
+use crate::history::{Digest, History, KeptText, MAX_BYTES, Replaced, Save};
 use crate::source::storage::System;
 use crate::source::{FileSource, Readers, SourceVersion};
 
@@ -212,6 +213,12 @@ impl Editor {
     pub(crate) fn text(&mut self) -> Result<Vec<u8>> {
         self.version()?;
         self.file()?.head()
+    }
+
+    /// Returns the saves of the file in a history, the last one first. `now` is the digest of the present text.
+    pub(crate) fn saves_in(&self, history: &History, now: Digest) -> Result<Vec<Save>> {
+        let found_at = (self.target.dir(), self.target.name());
+        history.changes_of_open(self.file.file.as_fd(), found_at, || Ok(now))
     }
 
     /// Sets the program that writes the next texts, for the history.
