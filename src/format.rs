@@ -319,6 +319,18 @@ pub trait Container: Views + Any + Send + Sync + std::fmt::Debug {
         Ok(Vec::new())
     }
 
+    /// Returns the number of bytes that [`check_outside_blocks`](Self::check_outside_blocks) reads, for a progress bar.
+    fn len_outside_blocks(&self) -> u64 {
+        0
+    }
+
+    /// Reads the data of the file that are neither in the head nor in a block, and returns their defects. `count` gets
+    /// the numbers of bytes read.
+    fn check_outside_blocks(&self, count: &dyn Fn(u64)) -> Result<Vec<Defect>> {
+        let _ = count;
+        Ok(Vec::new())
+    }
+
     /// True if an [`Editor`] can change the file's tree.
     fn is_editable(&self) -> bool {
         false

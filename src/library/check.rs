@@ -26,13 +26,15 @@ pub(super) fn check(container: &dyn Container, findings: &mut Findings, progress
     findings.defects = container.defects();
     check_tree(container, findings)?;
     let size = |n| container.block(n).map_or(0, |block| size_of(&block));
-    let total = if progress.is_visible() { (0..findings.blocks).map(size).sum() } else { 0 };
+    let rest = container.len_outside_blocks();
+    let total = if progress.is_visible() { (0..findings.blocks).map(size).sum::<u64>() + rest } else { 0 };
     let damaged = findings.defects.iter().filter(|defect| defect.severity == Severity::Damage);
     let damaged: HashSet<usize> = damaged.filter_map(|defect| defect.block).collect();
     progress.file(container.source().path(), total);
     for n in 0..findings.blocks {
         findings.defects.extend(check_block(container, n, damaged.contains(&n), progress)?);
     }
+    findings.defects.extend(container.check_outside_blocks(&|bytes| progress.add(bytes))?);
     findings.defects.sort_by_key(|defect| defect.offset);
     Ok(())
 }
@@ -86,6 +88,16 @@ fn check_block(container: &dyn Container, n: usize, known: bool, progress: &Prog
 
 /// Reads a content to its end; returns damage that left all its bytes readable.
 pub(crate) fn read_through(content: &dyn Content, progress: &Progress) -> Result<Option<Error>> {
+    read_pieces(content, &|bytes| progress.add(bytes), &mut |_, _| {})
+}
+
+/// Reads a content like [`read_through`], and passes the bytes to `take`, each piece with its offset. Zeros of a hole
+/// are left out. `count` gets the numbers of bytes read.
+pub(crate) fn read_pieces(
+    content: &dyn Content,
+    count: &dyn Fn(u64),
+    take: &mut dyn FnMut(u64, &[u8]),
+) -> Result<Option<Error>> {
     if content.is_empty() {
         // The header may be wrong, which only a read finds out.
         content.read_at(0, &mut [0])?;
@@ -97,13 +109,14 @@ pub(crate) fn read_through(content: &dyn Content, progress: &Progress) -> Result
         let hole = next_data(content, at).map_or(0, |data| data.start - at);
         let passed = hole.saturating_sub(1);
         at += passed;
-        progress.add(passed);
+        count(passed);
         let read = content.read_at(at, &mut piece)?;
         if read == 0 {
             return Err(Error::damaged(format!("the data end after {at} of {} bytes", content.len())));
         }
+        take(at, &piece[..read]);
         at += read as u64;
-        progress.add(read as u64);
+        count(read as u64);
     }
     Ok(content.damage())
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::arrays;
 use super::check;
 use super::head::NAME;
+use super::in_fits::FitsFile;
 use super::view::{AsdfFile, View};
 use crate::content::Content;
 use crate::content::dir::{Attributes, File, Node};
@@ -142,6 +143,14 @@ impl Container for AsdfFile {
             }
         }
         Ok(self.in_file(defects))
+    }
+
+    fn len_outside_blocks(&self) -> u64 {
+        self.fits.as_ref().map_or(0, FitsFile::len_to_check)
+    }
+
+    fn check_outside_blocks(&self, count: &dyn Fn(u64)) -> Result<Vec<Defect>> {
+        self.fits.as_ref().map_or(Ok(Vec::new()), |fits| fits.check(count))
     }
 
     fn is_editable(&self) -> bool {

@@ -9,6 +9,7 @@
 //! |---|---|
 //! | [`header`] | reads a header |
 //! | [`data`] | the data of an HDU as an array |
+//! | [`check`] | reads all HDUs, for `--check` |
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -23,6 +24,7 @@ use crate::error::{Error, Result};
 use crate::format::{HEAD, ReadAt};
 use crate::source::{Source, SourceStat};
 
+mod check;
 mod data;
 mod header;
 
@@ -47,6 +49,9 @@ pub(super) struct Hdu {
     /// `EXTVER`.
     pub(super) version: i64,
     header: Range<u64>,
+    /// The position of the data, without padding.
+    data: Range<u64>,
+    sums: Sums,
     /// The data as an array; `None` if there are none. The error says why they can't be shown.
     pub(super) array: std::result::Result<Option<HduArray>, String>,
 }
@@ -59,6 +64,17 @@ pub(super) struct FitsFile {
     pub(super) hdus: Vec<Hdu>,
     /// The position of the ASDF file.
     pub(super) asdf: Range<u64>,
+    /// The end of the last HDU with its padding.
+    end: u64,
+}
+
+/// The checksums in a header.
+#[derive(Debug)]
+struct Sums {
+    /// `DATASUM`, as it is written.
+    of_data: Option<String>,
+    /// True if `CHECKSUM` makes the sum of the whole HDU known.
+    of_hdu: bool,
 }
 
 /// True if a file that begins with `head` may be a FITS file.
@@ -68,7 +84,7 @@ pub(super) fn may_be_fits(head: &[u8]) -> bool {
 
 /// True if a file is a FITS file with an ASDF extension.
 pub(super) fn has_asdf(read: ReadAt<'_>) -> Result<bool> {
-    Ok(walk(read, true)?.1.is_some())
+    Ok(walk(read, true)?.asdf.is_some())
 }
 
 impl FitsFile {
@@ -79,12 +95,12 @@ impl FitsFile {
             let extent = offset..offset.saturating_add(buf.len() as u64);
             source.read_within(extent, offset, buf)
         };
-        let (hdus, asdf) = walk(&read, false).map_err(|error| error.of(source.path()))?;
+        let Walked { hdus, asdf, end } = walk(&read, false).map_err(|error| error.of(source.path()))?;
         let asdf = asdf.ok_or_else(|| {
             let what = "is a FITS file without an ASDF extension";
             Error::new(crate::error::Kind::Unrecognised, what).of(source.path())
         })?;
-        Ok(Self { source, stat, hdus, asdf })
+        Ok(Self { source, stat, hdus, asdf, end })
     }
 
     /// Returns the number of the HDU that the `source` of an array names.
@@ -180,9 +196,17 @@ impl FitsFile {
     }
 }
 
-/// Reads the headers of a file. Returns its HDUs and the position of the ASDF file, if there is one; then no further
-/// HDU is read if `until_found`.
-fn walk(read: ReadAt<'_>, until_found: bool) -> Result<(Vec<Hdu>, Option<Range<u64>>)> {
+/// What the headers of a file tell.
+struct Walked {
+    hdus: Vec<Hdu>,
+    /// The position of the ASDF file, if there is one.
+    asdf: Option<Range<u64>>,
+    /// The end of the last HDU.
+    end: u64,
+}
+
+/// Reads the headers of a file. If `until_found`, no further HDU is read after the ASDF file.
+fn walk(read: ReadAt<'_>, until_found: bool) -> Result<Walked> {
     let mut hdus = Vec::new();
     let mut asdf = None;
     let mut at = 0;
@@ -202,10 +226,17 @@ fn walk(read: ReadAt<'_>, until_found: bool) -> Result<(Vec<Hdu>, Option<Range<u
             }
         }
         hdus.push(hdu);
-        let Some(next) = end.checked_next_multiple_of(RECORD) else { break };
-        at = next;
+        at = padded(end);
+        if at == u64::MAX {
+            break;
+        }
     }
-    Ok((hdus, asdf))
+    Ok(Walked { hdus, asdf, end: at })
+}
+
+/// Returns the end of data with their padding.
+fn padded(end: u64) -> u64 {
+    end.checked_next_multiple_of(RECORD).unwrap_or(u64::MAX)
 }
 
 /// Returns the length of an HDU's data in bytes; `None` if the header is not valid.
@@ -241,7 +272,10 @@ impl Hdu {
         let name = if name.is_empty() && is_first { "PRIMARY".to_owned() } else { name };
         let version = header.integer("EXTVER").unwrap_or(1);
         let array = HduArray::of(header, data);
-        Self { name, version, header: header_range, array }
+        // The value of a card that is there but not set is a text without characters.
+        let sum = |keyword| header.text(keyword).filter(|text| !text.trim().is_empty());
+        let sums = Sums { of_data: sum("DATASUM"), of_hdu: sum("CHECKSUM").is_some() };
+        Self { name, version, header: header_range, data: data.clone(), sums, array }
     }
 }
 
