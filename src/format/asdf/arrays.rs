@@ -13,9 +13,10 @@
 //! | [`npy`] | an array as a file `.npy`: header and elements |
 
 use std::ffi::OsString;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Instant;
 
-use super::view::{AsdfFile, Collector, Directory, View};
+use super::view::{AsdfFile, Collector, Directory, SILENT, View};
 use crate::content::Content;
 use crate::content::dir::{Attributes, File, Node};
 use crate::content::path_dir::{Item, PathDir};
@@ -52,13 +53,63 @@ pub(super) use survey::{FoundArrays, surveyed};
 pub(super) use units::ArrayUnits;
 
 /// The arrays of the tree, and those in other files that it refers to.
-struct Resolved(FoundArrays);
+struct Resolved {
+    found: FoundArrays,
+    /// The number of paths that are not known because another file could not be read.
+    unread: usize,
+    /// The time of the last attempt to read those files.
+    tried: Mutex<Instant>,
+    /// The result after more of them could be read. Entries of this one may be in use.
+    later: OnceLock<Box<Resolved>>,
+}
+
+impl Resolved {
+    fn new(file: &AsdfFile, surveyed: &FoundArrays) -> Self {
+        let (found, unread) = resolved::resolved(file, surveyed);
+        Self { found, unread, tried: Mutex::new(Instant::now()), later: OnceLock::new() }
+    }
+
+    /// Returns the last result.
+    fn last(&self) -> &Self {
+        let mut last = self;
+        while let Some(later) = last.later.get() {
+            last = later;
+        }
+        last
+    }
+
+    /// Returns the last result, after another attempt if files could not be read and some time has passed. A result
+    /// is kept only if less is unknown, so there are at most as many as unknown paths.
+    fn tried_again(&self, file: &AsdfFile, surveyed: &FoundArrays) -> &Self {
+        let last = self.last();
+        if last.unread == 0 {
+            return last;
+        }
+        // Other threads do not wait for an attempt.
+        let Ok(mut tried) = last.tried.try_lock() else { return last };
+        if tried.elapsed() < SILENT || last.later.get().is_some() {
+            return last.last();
+        }
+        let new = Self::new(file, surveyed);
+        *tried = Instant::now();
+        if new.unread < last.unread { last.later.get_or_init(|| Box::new(new)) } else { last }
+    }
+}
+
+fn resolved<'f>(file: &'f AsdfFile, surveyed: &FoundArrays) -> &'f Resolved {
+    file.computed.get_or_compute(|| Resolved::new(file, surveyed))
+}
 
 /// Returns the arrays of the tree, and those in other files that it refers to. They are found at the first
-/// call that succeeds.
+/// call that succeeds, and stay the same: views remember their numbers.
 pub(super) fn found(file: &AsdfFile) -> Result<&FoundArrays> {
+    Ok(&resolved(file, surveyed(file)?).found)
+}
+
+/// Returns the arrays like [`found`]. If files could not be read then, those that can be read now are there, too.
+fn found_by_now(file: &AsdfFile) -> Result<&FoundArrays> {
     let surveyed = surveyed(file)?;
-    Ok(&file.computed.get_or_compute(|| Resolved(resolved::resolved(file, surveyed))).0)
+    Ok(&resolved(file, surveyed).tried_again(file, surveyed).found)
 }
 
 /// Returns the arrays like [`found`], but only those of the tree if it refers to files on servers. Sends no request.
@@ -111,14 +162,14 @@ impl View for Arrays {
     }
 
     fn defects(&self, file: &AsdfFile) -> Vec<Defect> {
-        let resolved = file.computed.get().map(|Resolved(found)| found);
+        let resolved = file.computed.get().map(|resolved: &Resolved| &resolved.last().found);
         let Some(found) = resolved.or_else(|| file.computed.get()) else { return Vec::new() };
         found.defects.iter().cloned().chain(defects_of_externals(file, found)).collect()
     }
 }
 
 fn dir(file: &Arc<AsdfFile>) -> Result<PathDir<ArrayEntry>> {
-    let items = &found(file)?.items;
+    let items = &found_by_now(file)?.items;
     let file = file.clone();
     let make = move |item: &Item<ArrayEntry>| {
         Ok(match &item.what {
@@ -130,6 +181,7 @@ fn dir(file: &Arc<AsdfFile>) -> Result<PathDir<ArrayEntry>> {
                 Node::File(npy_file(None, |content| file_of_mask(&file, masked, content)))
             }
             ArrayEntry::Reference(_, uri) => Node::File(reached_again(&file, uri)?),
+            ArrayEntry::Unread(error) => return Err(error.clone()),
             ArrayEntry::Link(target) => Node::Link(OsString::from(&**target)),
             ArrayEntry::Pending(_, target) => Node::Link(OsString::from(target.names().join("/"))),
         })
@@ -196,7 +248,7 @@ fn reached_again(file: &Arc<AsdfFile>, uri: &Arc<str>) -> Result<File> {
         return Ok(unreadable(file, uri));
     }
     match referred::follow(file, uri) {
-        Ok((arrays, _)) => match &arrays[..] {
+        Ok(followed) => match &followed.arrays[..] {
             [(path, array)] if path.is_empty() => {
                 Ok(file_of(file, &Arc::new(array.in_file(uri, path.clone())), npy::content))
             }

@@ -170,7 +170,9 @@ fn shown(file: &AsdfFile) -> Result<Entries> {
         ArrayEntry::Array(array) => (image::can_be(array) || records::can_be(array)) && !is_column(item),
         ArrayEntry::Mask(masked) if is_column(item) => false,
         ArrayEntry::Mask(masked) => image::has_axes(&masked.of) && !masked.has_fields(),
-        ArrayEntry::Link(_) | ArrayEntry::Reference(..) | ArrayEntry::Pending(..) => false,
+        ArrayEntry::Link(_) | ArrayEntry::Reference(..) | ArrayEntry::Unread(_) | ArrayEntry::Pending(..) => {
+            false
+        }
     });
     let mut items: Vec<Item<FitsEntry>> = of_arrays
         .iter()
@@ -313,7 +315,9 @@ fn array_file(file: &Arc<AsdfFile>, number: usize) -> Result<File> {
             })
         }
         ArrayEntry::Mask(mask) => file_of_mask(file, mask, |elements| make(elements, None)),
-        ArrayEntry::Link(_) | ArrayEntry::Reference(..) | ArrayEntry::Pending(..) => return nothing(),
+        ArrayEntry::Link(_) | ArrayEntry::Reference(..) | ArrayEntry::Unread(_) | ArrayEntry::Pending(..) => {
+            return nothing();
+        }
     };
     tell_apart(&mut made, &header);
     Ok(made)

@@ -106,7 +106,9 @@ fn array_of(item: &Item<ArrayEntry>) -> std::result::Result<&Arc<Ndarray>, Left>
     match &item.what {
         ArrayEntry::Array(array) if !item.file.ends_with(MASK_ENDING) => Ok(array),
         ArrayEntry::Array(_) | ArrayEntry::Mask(_) => Err(IS_MASK.into()),
-        ArrayEntry::Reference(..) | ArrayEntry::Pending(..) => Err("it is in another file".into()),
+        ArrayEntry::Reference(..) | ArrayEntry::Unread(_) | ArrayEntry::Pending(..) => {
+            Err("it is in another file".into())
+        }
         ArrayEntry::Link(target) => Err(no_array(target)),
     }
 }

@@ -112,6 +112,69 @@ fn a_server_is_asked_for_referred_files_when_arrays_are_listed_and_again_once_it
     assert!(!array("0.npy").unwrap().is_empty());
 }
 
+/// A server with an array at `a`, and a mapping of two arrays at `tab`.
+#[derive(Debug, Default)]
+struct Tables {
+    answers: AtomicBool,
+}
+
+impl UrlOpener for Tables {
+    fn open(&self, _: &str) -> Result<Arc<dyn Source>> {
+        if !self.answers.load(Ordering::Relaxed) {
+            return Err(Error::new(Kind::System(libc::EIO), "HTTP 500"));
+        }
+        let array = "!core/ndarray-1.1.0 {data: [1, 2], datatype: int8}";
+        let tree = format!(
+            "#ASDF 1.0.0\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\n\
+             a: {array}\ntab: {{x: {array}, y: {array}}}\n...\n"
+        );
+        Ok(Arc::new(MemorySource(tree.into())))
+    }
+}
+
+#[test]
+fn names_below_an_unreadable_reference_are_unknown_and_appear_once_it_can_be_read() {
+    let tree = "#ASDF 1.0.0\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\n\
+                r1: {$ref: 'http://h/1.asdf#/tab'}\nr2: {$ref: 'http://h/1.asdf#/a'}\n\
+                in2: {$ref: '#/r1/x'}\nin3: {$ref: '#/in2'}\nall: {$ref: '#/r1'}\nno: {$ref: '#/none/x'}\n...\n";
+    let server = Arc::new(Tables::default());
+    let context = Context { web: Some(server.clone()), ..Context::new(Arc::new(Cache::new(1 << 20))) };
+    let views: &[&dyn View] = &[&arrays::Arrays];
+    let file = Arc::new(AsdfFile::open(Arc::new(MemorySource(tree.into())), &context, views).unwrap());
+    let arrays = dir(arrays::Arrays.node(&file));
+    let names = || {
+        let mut names = Vec::new();
+        let mut take = |name: &std::ffi::OsStr, _| {
+            names.push(name.to_str().unwrap().to_owned());
+            true
+        };
+        arrays.list(0, &mut take).unwrap();
+        names.join(" ")
+    };
+    let all = "all all.npy in2 in2.npy in3 in3.npy r1 r1.npy r2 r2.npy";
+    assert_eq!(names(), all);
+    for name in all.split(' ').filter(|name| !matches!(*name, "r1.npy" | "r2.npy" | "all.npy")) {
+        let error = arrays.lookup(name.as_ref()).unwrap_err();
+        assert!(error.errno() == libc::EIO && error.message().contains("http://h/1.asdf"), "{name}: {error}");
+    }
+    assert!(arrays.lookup("none".as_ref()).unwrap().is_none());
+    let told = || file.defects().into_iter().map(|defect| defect.what).collect::<Vec<_>>().join("; ");
+    assert!(told().contains("in2 can't be read: ") && !told().contains("leaves out in2"), "{}", told());
+
+    server.answers.store(true, Ordering::Relaxed);
+    std::thread::sleep(2 * view::SILENT);
+    assert_eq!(names(), "all in2.npy in3.npy r1 r2.npy");
+    let below = dir(arrays.lookup("r1".as_ref()).unwrap());
+    for (dir, name) in [(&below, "x.npy"), (&below, "y.npy"), (&arrays, "r2.npy")] {
+        assert!(
+            matches!(dir.lookup(name.as_ref()), Ok(Some(Node::File(file))) if file.content.is_ok()),
+            "{name}"
+        );
+    }
+    assert!(matches!(arrays.lookup("in2.npy".as_ref()), Ok(Some(Node::Link(text))) if text == "r1/x.npy"));
+    assert!(!told().contains("can't be read"), "{}", told());
+}
+
 /// Returns a file with one block of 100 bytes up to its end, and an array that does not fit in it.
 fn file_with_stream() -> Arc<AsdfFile> {
     let array = "!core/ndarray-1.1.0 {source: 0, datatype: int8, byteorder: little, shape: ";

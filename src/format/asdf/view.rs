@@ -149,11 +149,13 @@ struct Externals {
 }
 
 /// Why another file could not be opened.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct FailedOpen {
     why: Error,
     /// True if its server did not answer.
     is_silent: bool,
+    /// True if it could not be read, so that nothing is known about it.
+    is_unread: bool,
     /// True if it was opened since.
     is_over: bool,
 }
@@ -237,15 +239,19 @@ impl AsdfFile {
             lock(&self.externals.silent).insert(host.clone(), Instant::now());
         }
         let is_silent = self.is_silent(&host);
-        let opened = opened.map_err(|error| failed(&error));
-        self.note_opening(name, opened.as_ref().err(), is_silent);
-        opened
+        let opened = opened.map_err(|error| {
+            let is_unread =
+                is_silent || matches!(error.kind(), error::Kind::System(libc::EIO) | error::Kind::Changed);
+            FailedOpen { why: failed(&error), is_silent, is_unread, is_over: false }
+        });
+        self.note_opening(name, opened.as_ref().err());
+        opened.map_err(|failed| failed.why)
     }
 
-    /// Records whether another file could be opened. `is_silent` is true if its server does not answer.
-    fn note_opening(&self, name: &str, error: Option<&Error>, is_silent: bool) {
+    /// Records whether another file could be opened.
+    fn note_opening(&self, name: &str, failure: Option<&FailedOpen>) {
         let mut all = lock(&self.externals.failed);
-        let Some(error) = error else {
+        let Some(failure) = failure else {
             if let Some(failed) = all.get_mut(name) {
                 failed.is_over = true;
             }
@@ -254,7 +260,12 @@ impl AsdfFile {
         if all.len() >= 2 * MAX_ON_SERVERS {
             all.clear();
         }
-        all.insert(name.to_owned(), FailedOpen { why: error.clone(), is_silent, is_over: false });
+        all.insert(name.to_owned(), failure.clone());
+    }
+
+    /// True if another file could not be read when it was opened last without success.
+    pub(super) fn was_unread(&self, uri: &str) -> bool {
+        lock(&self.externals.failed).get(external::split(uri).0).is_some_and(|failed| failed.is_unread)
     }
 
     /// True if the server of another file did not answer, and was opened since or may be asked again now.

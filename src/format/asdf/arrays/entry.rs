@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::super::ndarray::{Datatype, Ndarray, Number};
 use crate::content::shared_path::SharedPath;
+use crate::error::Error;
 use crate::yaml::event::Mark;
 
 /// An entry at a path.
@@ -17,6 +18,8 @@ pub(in super::super) enum ArrayEntry {
     /// A reference into another file that can't be resolved, with its place in the tree. The entry is a file
     /// that can't be opened.
     Reference(Mark, Arc<str>),
+    /// A name whose node is not known, because another file could not be read. Lookups of it fail with the error.
+    Unread(Error),
     /// An alias or a reference, at a place in the tree, to a node that a reference into another file leads to,
     /// or that contains such references. It becomes a link if that node has an entry.
     Pending(Mark, SharedPath),

@@ -32,12 +32,33 @@ pub(super) fn array_of(file: &AsdfFile, elsewhere: &ReferredArray) -> Result<(Ar
     Ok((target.file, array.ok_or_else(gone)?.1))
 }
 
-/// Returns the arrays that a reference from `file` into another file leads to, and the reasons why others are
-/// left out.
-pub(super) fn follow(file: &AsdfFile, uri: &str) -> Result<(Vec<Below>, Vec<String>)> {
+/// What a reference into another file leads to.
+pub(super) struct Followed {
+    pub(super) arrays: Vec<Below>,
+    /// The reasons why others are left out.
+    pub(super) omissions: Vec<String>,
+    /// Paths below which nothing is known, because a further file could not be read.
+    pub(super) unread: Vec<(Vec<String>, Error)>,
+}
+
+impl Followed {
+    pub(super) fn is_empty(&self) -> bool {
+        self.arrays.is_empty() && self.omissions.is_empty() && self.unread.is_empty()
+    }
+}
+
+/// Follows a reference from `file` into another file.
+pub(super) fn follow(file: &AsdfFile, uri: &str) -> Result<Followed> {
     let mut search = Search::default();
-    search.add(find(file.external(uri)?, path_in(uri))?, &[])?;
-    Ok((search.arrays, search.omissions))
+    search.add(find(opened(file, uri)?, path_in(uri))?, &[])?;
+    Ok(Followed { arrays: search.arrays, omissions: search.omissions, unread: search.unread })
+}
+
+/// Opens another file. If it can't be read, the error is one of reading.
+fn opened(file: &AsdfFile, uri: &str) -> Result<Arc<AsdfFile>> {
+    file.external(uri).map_err(|error| {
+        if file.was_unread(uri) { Error::new(Kind::System(libc::EIO), error.message()) } else { error }
+    })
 }
 
 /// A node of another file, after all references and links on the way to it.
@@ -63,7 +84,7 @@ impl NextStep {
     fn target(self, file: Arc<AsdfFile>) -> Result<(Arc<AsdfFile>, Vec<String>)> {
         match self {
             Self::Link(path) => Ok((file, path)),
-            Self::Reference(uri, more) => Ok((file.external(&uri)?, [path_in(&uri), more].concat())),
+            Self::Reference(uri, more) => Ok((opened(&file, &uri)?, [path_in(&uri), more].concat())),
         }
     }
 }
@@ -84,6 +105,7 @@ fn find(mut file: Arc<AsdfFile>, mut path: Vec<String>) -> Result<FoundNode> {
 struct Search {
     arrays: Vec<Below>,
     omissions: Vec<String>,
+    unread: Vec<(Vec<String>, Error)>,
     /// The nodes on the way to the present one: a reference to one of them would be endless.
     above: Vec<(*const AsdfFile, Vec<String>)>,
     nodes: usize,
@@ -107,7 +129,8 @@ impl Search {
             let path = below(path);
             match step.target(target.file.clone()).and_then(|(file, path_there)| find(file, path_there)) {
                 Ok(further) => self.add(further, &path)?,
-                Err(error) if matches!(error.kind(), Kind::System(_)) => return Err(error),
+                Err(error) if error.is_shortage() => return Err(error),
+                Err(error) if error.is_of_reading() => self.unread.push((path, error)),
                 Err(error) => self.omissions.push(format!("{}: {}", path.join("/"), error.message())),
             }
         }
@@ -184,7 +207,7 @@ fn step(entry: &ArrayEntry, way: &[String], rest: &[String]) -> Option<NextStep>
             Some(NextStep::Link(target.chain(rest.iter().cloned()).collect()))
         }
         ArrayEntry::Reference(_, uri) => Some(NextStep::Reference(uri.clone(), rest.to_vec())),
-        ArrayEntry::Array(_) | ArrayEntry::Mask(_) => None,
+        ArrayEntry::Array(_) | ArrayEntry::Mask(_) | ArrayEntry::Unread(_) => None,
     }
 }
 

@@ -1,30 +1,33 @@
 //! Adds the arrays that references into other files lead to.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::super::external::split;
 use super::super::view::{AsdfFile, MAX_ON_SERVERS};
 use super::entry::ArrayEntry;
 use super::places::MAX_CHAIN;
-use super::referred::{Below, ENDING, follow};
+use super::referred::{Below, ENDING, Followed, follow};
 use super::survey::{FoundArrays, MAX_ARRAYS};
 use crate::content::path_dir::{Item, Items};
 use crate::content::path_tree::{Id, PathTree};
 use crate::content::shared_path::SharedPath;
+use crate::error::Error;
 
-/// Returns `found` with all references into other files resolved.
-pub(super) fn resolved(file: &AsdfFile, found: &FoundArrays) -> FoundArrays {
+/// Returns `found` with all references into other files resolved, and the number of paths that are not known because
+/// another file could not be read.
+pub(super) fn resolved(file: &AsdfFile, found: &FoundArrays) -> (FoundArrays, usize) {
     let mut resolved = found.clone();
     let is_reference =
         |item: &Item<ArrayEntry>| matches!(item.what, ArrayEntry::Reference(..) | ArrayEntry::Pending(..));
     if !found.items.iter().any(is_reference) {
-        return resolved;
+        return (resolved, 0);
     }
     let mut items: Vec<Item<ArrayEntry>> =
         found.items.iter().filter(|item| !is_reference(item)).cloned().collect();
     let mut places = Places::new(&items);
     let mut asked = HashSet::new();
+    let mut unread = Unread::default();
     for item in found.items.iter() {
         let ArrayEntry::Reference(place, uri) = &item.what else { continue };
         let shown = || path_of(item).names().join("/");
@@ -40,21 +43,33 @@ pub(super) fn resolved(file: &AsdfFile, found: &FoundArrays) -> FoundArrays {
             asked.insert(split(uri).0);
         }
         let mut new = match follow(file, uri) {
-            Ok((arrays, omissions)) if arrays.is_empty() && omissions.is_empty() => {
+            Ok(followed) if followed.is_empty() => {
                 resolved.note(*place, || {
                     format!("arrays/ leaves out {}: \"{uri}\" does not refer to an array", shown())
                 });
                 continue;
             }
-            Ok((arrays, omissions)) => {
+            Ok(Followed { arrays, omissions, unread: unread_below }) => {
                 for why in omissions {
                     resolved.note(*place, || format!("arrays/ leaves out {}/{why}", shown()));
                 }
-                arrays.into_iter().map(|below| places.referred(item, uri, below)).collect()
+                let mut new: Vec<_> =
+                    arrays.into_iter().map(|below| places.referred(item, uri, below)).collect();
+                for (path, error) in unread_below {
+                    let path = path.iter().fold(path_of(item), |path, name| path.join(name.as_str()));
+                    let shown = path.names().join("/");
+                    resolved.note(*place, || format!("{shown} can't be read: {}", error.message()));
+                    new.extend(unread.add(&path, &error));
+                }
+                new
             }
             Err(error) => {
                 resolved.note(*place, || format!("{} can't be read: {}", shown(), error.message()));
-                vec![item.clone()]
+                let mut new = vec![item.clone()];
+                if error.is_of_reading() {
+                    new.extend(unread.add(&path_of(item), &error));
+                }
+                new
             }
         };
         if items.len() + new.len() > MAX_ARRAYS {
@@ -75,9 +90,18 @@ pub(super) fn resolved(file: &AsdfFile, found: &FoundArrays) -> FoundArrays {
     for _ in 0..MAX_CHAIN {
         let before = pending.len();
         pending.retain(|item| {
-            let Some(link) = places.link(item) else { return true };
-            if places.is_free(&link) {
-                items.push(link);
+            let ArrayEntry::Pending(place, target) = &item.what else { return false };
+            let link = places.link(item);
+            let why = unread.above(target).cloned();
+            if link.is_none() && why.is_none() {
+                return true;
+            }
+            items.extend(link.filter(|link| places.is_free(link)));
+            if let Some(why) = why {
+                let path = item.dir.join(&*item.file);
+                let shown = path.names().join("/");
+                resolved.note(*place, || format!("{shown} can't be read: {}", why.message()));
+                items.extend(unread.add(&path, &why).into_iter().filter(|name| places.is_free(name)));
             }
             false
         });
@@ -94,7 +118,35 @@ pub(super) fn resolved(file: &AsdfFile, found: &FoundArrays) -> FoundArrays {
         }
     }
     resolved.items = Items::new(items);
-    resolved
+    (resolved, unread.paths.len())
+}
+
+/// The paths below which nothing is known, because another file could not be read.
+#[derive(Default)]
+struct Unread {
+    paths: HashMap<Vec<String>, Error>,
+}
+
+impl Unread {
+    /// Adds a path. Returns entries for the two names that it may have: of an array, and of a directory.
+    fn add(&mut self, path: &SharedPath, error: &Error) -> Vec<Item<ArrayEntry>> {
+        let names = path.names();
+        let Some((name, above)) = names.split_last() else { return Vec::new() };
+        let dir = SharedPath::new(above.iter().copied());
+        let entry = |file: String| Item { dir: dir.clone(), file, what: ArrayEntry::Unread(error.clone()) };
+        let entries = vec![entry((*name).to_owned()), entry(format!("{name}{ENDING}"))];
+        self.paths.insert(names.into_iter().map(str::to_owned).collect(), error.clone());
+        entries
+    }
+
+    /// Returns the error if a path is such a path, or lies below one.
+    fn above(&self, path: &SharedPath) -> Option<&Error> {
+        let names: Vec<String> = path.names().into_iter().map(str::to_owned).collect();
+        if self.paths.is_empty() {
+            return None;
+        }
+        (1..=names.len()).find_map(|len| self.paths.get(&names[..len]))
+    }
 }
 
 /// Returns the path of the node that an entry of the view shows.

@@ -100,7 +100,7 @@ fn a_tree_with_too_many_anchors_says_why_it_has_no_arrays() {
 fn shown(nodes: &str) -> Vec<String> {
     let found = found_in(&tree(nodes), 9, Some(4));
     let shown = found.items.iter().map(|item| match &item.what {
-        ArrayEntry::Array(_) | ArrayEntry::Mask(_) | ArrayEntry::Reference(..) => {
+        ArrayEntry::Array(_) | ArrayEntry::Mask(_) | ArrayEntry::Reference(..) | ArrayEntry::Unread(_) => {
             item.components().collect::<Vec<_>>().join("/")
         }
         ArrayEntry::Pending(_, target) => {
