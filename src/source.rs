@@ -28,7 +28,7 @@ pub(crate) use buffered::BufferedSource;
 pub use file::FileSource;
 pub(crate) use lent::Lent;
 pub use memory::MemorySource;
-pub(crate) use place::{ListedStat, PlaceEntry, SCHEMES};
+pub(crate) use place::{ListedStat, MAX_DEPTH, PlaceEntry, SCHEMES};
 pub use place::{Place, PlaceKind, PlaceStat};
 pub(crate) use readers::{Moved, NoReaders, Readers};
 pub(crate) use section::SourceSection;

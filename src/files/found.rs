@@ -14,10 +14,7 @@ use super::walk::Walk;
 use crate::error::{Error, Kind, Result};
 use crate::format;
 use crate::named::{self, Named, Servers};
-use crate::source::{FileSource, Place, PlaceEntry, PlaceKind, PlaceStat, Revision, Source};
-
-/// Maximum depth of directories on a server, which may seem to contain themselves.
-const MAX_DEPTH: usize = 64;
+use crate::source::{FileSource, MAX_DEPTH, Place, PlaceEntry, PlaceKind, PlaceStat, Revision, Source};
 
 /// A file to read.
 #[derive(Debug)]
@@ -157,7 +154,8 @@ impl<'a, I: Iterator<Item = PathBuf>> FilesToRead<'a, I> {
                 let is_sidecar = place.name().is_some_and(|name| format::is_sidecar(&name));
                 (!is_sidecar).then_some(Found::Elsewhere(Elsewhere { place, revision, is_named: false }))
             }
-            PlaceKind::Directory if depth < MAX_DEPTH => {
+            // The server's root has a level, but no directory above it.
+            PlaceKind::Directory if depth <= MAX_DEPTH => {
                 self.levels.push((place.label().to_owned(), place.entries()));
                 None
             }

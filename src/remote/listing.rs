@@ -31,7 +31,7 @@ use super::url::{Address, RESERVED};
 use super::version;
 use crate::content::names::{ViewNames, original};
 use crate::error::{Error, Kind, Result};
-use crate::source::Time;
+use crate::source::{MAX_DEPTH, Time};
 use crate::sync::locked;
 
 /// Maximum length of a page.
@@ -47,8 +47,6 @@ const HELD: usize = 128 << 20;
 /// Memory of a remembered name besides its text, in bytes: in [`NameDigests`], and in a list of names.
 const OF_DIGEST: usize = 16;
 const OF_NAME: usize = 48;
-/// Maximum depth of directories.
-const MAX_DEPTH: usize = 100;
 
 /// The rules for names: no ending is reserved.
 const NAMES: ViewNames = ViewNames { endings: &[] };

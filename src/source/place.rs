@@ -9,6 +9,8 @@ use crate::error::Result;
 
 /// The schemes of places that are objects on servers.
 pub(crate) const SCHEMES: [&str; 3] = ["http", "https", "s3"];
+/// Maximum depth of directories on a server, which may seem to contain themselves.
+pub(crate) const MAX_DEPTH: usize = 100;
 
 /// A file or directory outside the local file systems, such as an object on a server. It is read-only.
 ///

@@ -1,6 +1,8 @@
 //! Directories of buckets and of web servers.
 
 use super::*;
+use crate::files::{FilesToRead, Found};
+use crate::named::Servers;
 
 fn page(inner: &str) -> Reply {
     let text = format!("<ListBucketResult><EncodingType>url</EncodingType>{inner}</ListBucketResult>");
@@ -157,4 +159,23 @@ fn an_index_page_is_a_directory() {
     assert_eq!(names(&remote, &server.url("/d/")), ["x.asdf", "x.asdf%-", "a%2520b"]);
     let child = remote.child(&address(&server.url("/d/")), "a%2520b".as_ref()).unwrap();
     assert_eq!(remote.open(&child, Trust::Mounted).unwrap().stat().unwrap().size, 4);
+}
+
+#[test]
+fn a_walk_goes_as_deep_as_a_mount() {
+    let page = "<html><head><title>Index of x</title></head><pre><a href=\"../\">../</a>\
+                <a href=\"d/\">d/</a> 06-Nov-1994 08:49  -\n</pre></html>";
+    let server = Server::start(|_, _| Reply::status(200).body("text/html", page));
+    let servers = Servers::new(&options(), &Arc::new(Cache::new(1 << 20)));
+    for (above, said) in [(0, 101), (90, 101)] {
+        let before = server.count();
+        let url = server.url(&format!("/{}", "d/".repeat(above)));
+        let mut found = FilesToRead::new(std::iter::once(url.into()), &servers);
+        let Some(Found::Failed(_, error)) = found.next() else { panic!("the walk ends without an error") };
+        assert!(error.message().contains("directories nest more than 100 deep"), "{error}");
+        assert!(found.next().is_none());
+        let depth = |target: &str| target.bytes().filter(|byte| *byte == b'/').count();
+        let requests = server.requests();
+        assert_eq!(requests[before..].iter().map(|request| depth(&request.target)).max(), Some(said));
+    }
 }
