@@ -22,6 +22,7 @@ mod recoded;
 pub(crate) mod shared_path;
 mod slice;
 mod text;
+mod through;
 pub(crate) mod tile;
 mod window;
 pub(crate) mod zarr;
@@ -43,6 +44,7 @@ pub(crate) use recoded::{Conversion, Recoded, float16, half};
 pub use slice::Slice;
 pub use text::Text;
 pub(crate) use text::{Borrowed, UnreadableText, is_printable, short_number};
+pub(crate) use through::read_through;
 pub(crate) use window::ContentWindow;
 
 /// The readability of a content, as far as it is known.

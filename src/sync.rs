@@ -58,8 +58,6 @@ pub(crate) enum Rank {
     OpenFiles,
     /// The map of offsets of a file's generations.
     FileBytes,
-    /// The counts of writes to open files.
-    Writes,
 }
 
 /// A lock that [`locked`] can take.

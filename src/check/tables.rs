@@ -12,12 +12,11 @@ use super::Status;
 use super::summary::Summary;
 use crate::cache::Cache;
 use crate::cache::store::Store;
-use crate::content::Content;
+use crate::content::{Content, read_through};
 use crate::error::Error;
 use crate::error::one_line;
 use crate::files::{FilesToRead, Found};
 use crate::format::{self, Context};
-use crate::library::check::read_through;
 use crate::progress::Progress;
 use crate::remote::RemoteOptions;
 
@@ -92,7 +91,9 @@ impl Indexing<'_> {
         let mut status = Status::Sound;
         for n in 0..count {
             let read = match content_of(n) {
-                Ok(content) if wanted(&content) => read_through(&*content, self.progress),
+                Ok(content) if wanted(&content) => {
+                    read_through(&*content, &|bytes| self.progress.add(bytes), &mut |_, _| {})
+                }
                 Ok(_) => continue,
                 Err(error) => Err(error),
             };

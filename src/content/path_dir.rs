@@ -196,6 +196,20 @@ mod tests {
     }
 
     #[test]
+    fn nothing_is_known_of_a_file_that_cannot_be_read() {
+        let tree = dir(&["a/b"]);
+        let unreadable = PathDir {
+            make: Arc::new(|_| {
+                let error = crate::error::Error::new(crate::error::Kind::System(libc::EIO), "the disk fails");
+                Ok(Node::File(File::unreadable(error)))
+            }),
+            ..tree
+        };
+        let path = ["a", "b.npy"].map(OsStr::new);
+        assert_eq!(unreadable.find(&path).unwrap_err().errno(), libc::EIO);
+    }
+
+    #[test]
     fn frames_are_counted() {
         let make = |_| Ok(Node::Dir(Arc::new(dir(&[])) as Arc<dyn Dir>));
         let frames = CountedDir::new(12, make);

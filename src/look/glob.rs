@@ -14,7 +14,7 @@ use crate::local::stat::FileKind;
 /// Maximum number of paths that a pattern stands for.
 const MAX_PATHS: usize = 1 << 20;
 
-/// What patterns stand for.
+/// The paths that patterns stand for.
 #[derive(Debug, Default)]
 pub(super) struct Expanded {
     pub(super) paths: Vec<PathBuf>,

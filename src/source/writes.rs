@@ -8,11 +8,9 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::sync::OnceLock;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
-
-use crate::sync::{Rank, RankedMutex, locked};
 
 /// Bytes of events that are read at once.
 const EVENTS: usize = 4096;
@@ -24,7 +22,7 @@ static WATCHES: OnceLock<Option<Watches>> = OnceLock::new();
 struct Watches {
     events: OwnedFd,
     /// The watched files by the number of their watch. A file has one watch, however often it is open.
-    files: RankedMutex<HashMap<i32, Watched>>,
+    files: Mutex<HashMap<i32, Watched>>,
 }
 
 #[derive(Debug, Default)]
@@ -47,7 +45,11 @@ pub(super) struct WriteCount {
 impl Watches {
     fn new() -> Option<Self> {
         let events = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).ok()?;
-        Some(Self { events, files: RankedMutex::new(Rank::Writes, HashMap::new()) })
+        Some(Self { events, files: Mutex::default() })
+    }
+
+    fn files(&self) -> MutexGuard<'_, HashMap<i32, Watched>> {
+        self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Counts the events that have arrived.
@@ -73,7 +75,7 @@ impl WriteCount {
     /// Begins to count; `None` if the system can't watch the file.
     pub(super) fn of(file: &File) -> Option<Self> {
         let watches = WATCHES.get_or_init(Watches::new).as_ref()?;
-        let mut files = locked(&watches.files);
+        let mut files = watches.files();
         let path = format!("/proc/self/fd/{}", file.as_raw_fd());
         let watch = inotify::add_watch(&watches.events, path, WatchFlags::MODIFY).ok()?;
         files.entry(watch).or_default().users += 1;
@@ -85,7 +87,7 @@ impl WriteCount {
     /// Returns the number of writes so far. It grows with each write that has ended since the last call; several
     /// writes may count as one.
     pub(super) fn now(&self) -> u64 {
-        let mut files = locked(&self.watches.files);
+        let mut files = self.watches.files();
         self.watches.count(&mut files);
         files.get(&self.watch).map_or(u64::MAX, |file| file.writes - self.first)
     }
@@ -93,7 +95,7 @@ impl WriteCount {
 
 impl Drop for WriteCount {
     fn drop(&mut self) {
-        let mut files = locked(&self.watches.files);
+        let mut files = self.watches.files();
         let Some(file) = files.get_mut(&self.watch) else { return };
         file.users -= 1;
         if file.users == 0 {

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use super::arrays;
 use super::check;
 use super::head::NAME;
-use super::in_fits::FitsFile;
 use super::view::{AsdfFile, View};
 use crate::content::Content;
 use crate::content::dir::{Attributes, File, Node};
@@ -146,7 +145,10 @@ impl Container for AsdfFile {
     }
 
     fn len_outside_blocks(&self) -> u64 {
-        self.fits.as_ref().map_or(0, FitsFile::len_to_check)
+        match &self.fits {
+            Some(fits) => fits.len_to_check(),
+            None => 0,
+        }
     }
 
     fn check_outside_blocks(&self, count: &dyn Fn(u64)) -> Result<Vec<Defect>> {

@@ -24,17 +24,17 @@ const PIECE: u64 = 4096;
 pub(super) struct Growing {
     tree: TextVersion,
     header: Header,
-    data: Sample,
+    data: DataSample,
 }
 
 /// A hash of pieces of the data in a range of the file; `None` if reading them is slow.
 #[derive(Clone, Debug)]
-struct Sample {
+struct DataSample {
     range: Range<u64>,
     hash: Option<u64>,
 }
 
-impl Sample {
+impl DataSample {
     fn of(source: &Arc<dyn Source>, range: Range<u64>) -> Result<Self> {
         let hash = if source.is_slow() { None } else { Some(hash(&**source, &range)?) };
         Ok(Self { range, hash })
@@ -63,13 +63,13 @@ impl Growing {
     /// Remembers the tree, which ends at `tree_end`, and the header and data of a streamed block, in a file of `size` bytes.
     pub(super) fn of(source: &Arc<dyn Source>, tree_end: u64, header: &Header, size: u64) -> Option<Self> {
         let tree = TextVersion::of(&Slice::new(source.clone(), 0, tree_end)).ok()?;
-        let data = Sample::of(source, header.data_offset()..size).ok()?;
+        let data = DataSample::of(source, header.data_offset()..size).ok()?;
         Some(Self { tree, header: header.clone(), data })
     }
 
     /// Returns what is to be remembered of a later version of the file, `size` bytes long, with more data.
     pub(super) fn grown(&self, source: &Arc<dyn Source>, size: u64) -> Option<Self> {
-        let data = Sample::of(source, self.data.range.start..size).ok()?;
+        let data = DataSample::of(source, self.data.range.start..size).ok()?;
         Some(Self { data, ..self.clone() })
     }
 

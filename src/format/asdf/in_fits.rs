@@ -196,7 +196,7 @@ impl FitsFile {
     }
 }
 
-/// What the headers of a file tell.
+/// The facts that the headers of a file tell.
 struct Walked {
     hdus: Vec<Hdu>,
     /// The position of the ASDF file, if there is one.

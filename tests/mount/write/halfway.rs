@@ -335,8 +335,8 @@ fn an_undo_beside_which_another_program_writes_is_told_and_its_journal_kept() {
     }
 }
 
-/// What a program writes after a save has written everything is in the new file. The save succeeded if none of it is in
-/// the tree, and "not saved" is said only if nothing of the save is left.
+/// A program may write after a save has written everything. The save succeeded if none of that is in the tree, and
+/// "not saved" is said only if nothing of the save is left.
 #[test]
 fn after_a_write_beside_the_end_of_a_save_the_bytes_decide() {
     const BLOCK: &str = "printf ZZZZ | dd of=\"$1\" bs=1 seek=70000 conv=notrunc status=none";

@@ -32,7 +32,7 @@ pub(super) fn array_of(file: &AsdfFile, elsewhere: &ReferredArray) -> Result<(Ar
     Ok((target.file, array.ok_or_else(gone)?.1))
 }
 
-/// What a reference into another file leads to.
+/// The arrays that a reference into another file leads to.
 pub(super) struct Followed {
     pub(super) arrays: Vec<Below>,
     /// The reasons why others are left out.

@@ -84,6 +84,19 @@ pub(super) fn resolved(file: &AsdfFile, found: &FoundArrays) -> (FoundArrays, us
         new.retain(|added| places.is_free(added));
         items.extend(new);
     }
+    resolve_pending(found, &mut resolved, &mut items, &mut places, &mut unread);
+    resolved.items = Items::new(items);
+    (resolved, unread.paths.len())
+}
+
+/// Adds the entries for references within the tree to what other files have to `items`.
+fn resolve_pending(
+    found: &FoundArrays,
+    resolved: &mut FoundArrays,
+    items: &mut Vec<Item<ArrayEntry>>,
+    places: &mut Places,
+    unread: &mut Unread,
+) {
     let mut pending: Vec<&Item<ArrayEntry>> =
         found.items.iter().filter(|item| matches!(item.what, ArrayEntry::Pending(..))).collect();
     // A directory may have nothing but such links, so that links to it can be made only after those.
@@ -117,8 +130,6 @@ pub(super) fn resolved(file: &AsdfFile, found: &FoundArrays) -> (FoundArrays, us
             });
         }
     }
-    resolved.items = Items::new(items);
-    (resolved, unread.paths.len())
 }
 
 /// The paths below which nothing is known, because another file could not be read.

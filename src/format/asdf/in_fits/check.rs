@@ -8,10 +8,9 @@ use std::ops::Range;
 
 use super::header::{RECORD, read_fully};
 use super::{FitsFile, Hdu, MAX_HDUS, padded};
-use crate::content::Slice;
+use crate::content::{Slice, read_through};
 use crate::error::Result;
 use crate::format::{Defect, Severity};
-use crate::library::check::read_pieces;
 
 /// The first keyword of the header of each HDU but the first.
 const XTENSION: &[u8] = b"XTENSION";
@@ -105,7 +104,7 @@ impl FitsFile {
             let mut sum = WordSum::default();
             if !place.is_empty() {
                 let slice = Slice::new(self.source.clone(), place.start, place.end - place.start);
-                read_pieces(&slice, count, &mut |offset, bytes| sum.add(offset, bytes))?;
+                read_through(&slice, count, &mut |offset, bytes| sum.add(offset, bytes))?;
             }
             Ok(sum)
         };
@@ -218,7 +217,7 @@ mod tests {
             let cards = extension(name, data.len());
             hdu(&cards.iter().map(String::as_str).collect::<Vec<_>>(), data, sums)
         };
-        let data: Vec<u8> = (0..LEN).map(|n| (n * n >> 5) as u8).collect();
+        let data: Vec<u8> = (0..LEN).map(|n| ((n * n) >> 5) as u8).collect();
         let asdf = with("ASDF", b"#ASDF 1.0.0\n...\n");
         [hdu(&primary, b"", sums), asdf, with("SCI", &data), with("ERR", &data)].concat()
     }

@@ -267,7 +267,7 @@ fn a_file_that_was_written_before_it_lost_its_name_is_not_read() {
         test.put_back(|| test.rewrite(b'2'));
         std::fs::rename(test.path(), test.folder.path().join("b.asdf")).unwrap();
         if is_saving {
-            SaveReaders(test.bytes.clone()).keep(identity, &[0..100]);
+            SaveReaders(test.bytes.clone()).keep(identity, std::slice::from_ref(&(0..100)));
         }
         assert_eq!(data(&source), None, "{is_saving}");
         assert!(!source.is_whole());
