@@ -20,7 +20,7 @@ SRC = Path("src")
 ALLOWED = {
     "cli": "cache catalog check codec content daemon error exit files format history info library log look named options product source text_diff time user_dirs view yaml",
     "look": "cache content daemon error exit info local log named options progress source time vfs",
-    "daemon": "cache error exit format fuse history library log named options vfs",
+    "daemon": "cache error exit format fuse history library log named options source vfs",
     "fuse": "content error local overlay source sync vfs workers",
     "options": "error format mounted remote view",
     "check": "cache content error files format library log named progress remote source",

@@ -125,7 +125,7 @@ impl Named {
     /// The source can't be read, or is no file.
     pub fn open(&self) -> Result<Arc<dyn Source>> {
         match self {
-            Self::Local(path) => Ok(Arc::new(FileSource::open(path)?.counting_writes())),
+            Self::Local(path) => Ok(Arc::new(FileSource::open(path)?)),
             Self::Elsewhere(place) => place.open(),
         }
     }

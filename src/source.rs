@@ -35,6 +35,7 @@ pub(crate) use section::SourceSection;
 pub use version::{Identity, SourceStat, SourceVersion};
 pub(crate) use version::{Provenance, Revision, Time};
 pub(crate) use window::Window;
+pub(crate) use writes::count_writes;
 
 /// Bytes that can be read at any offset.
 pub trait Source: Send + Sync + std::fmt::Debug {
@@ -106,8 +107,8 @@ pub trait Source: Send + Sync + std::fmt::Debug {
         self.inner().is_some_and(Source::is_unlinked)
     }
 
-    /// Returns the number of writes to a local file since it was opened; `None` if the system does not tell. Several writes
-    /// may count as one, and a write through a mapping is not counted.
+    /// Returns the number of writes to a local file since it was opened; `None` if they are not counted. Several writes
+    /// may count as one. A write through a mapping, or by another machine, is not counted.
     fn writes(&self) -> Option<u64> {
         self.inner().and_then(Source::writes)
     }

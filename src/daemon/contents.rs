@@ -12,6 +12,7 @@ use crate::fuse::{Adapter, Writing};
 use crate::history::History;
 use crate::library::options::context;
 use crate::named::{Named, Servers};
+use crate::source::count_writes;
 use crate::vfs::{Options, Ownership, Vfs};
 
 /// Maximum time that unmounting waits for seek tables to be written.
@@ -87,6 +88,7 @@ pub(super) fn open_tree(plan: &MountPlan) -> Result<(Adapter, Served)> {
         let context = EditContext { options: plan.options.edit, history, ..EditContext::default() };
         options.edits = Some(Arc::new(context));
     }
+    count_writes();
     let filesystem = Adapter::new(Vfs::new(&sources, &options)?);
     // Nothing is lost by ignoring these options, so only a verbose log mentions them.
     for note in &plan.options.notes {

@@ -28,11 +28,8 @@ impl UnchangedSource {
     /// never returned.
     fn check(&self) -> Result<()> {
         let now = self.source.stat()?.version;
-        // The removal of the file's last name changes only its ctime. A write after which the times were set back does so,
-        // too.
-        let is_written = || self.source.writes() != Some(0);
-        let is_removed =
-            || now.differs_only_in_ctime(&self.stat.version) && self.source.is_unlinked() && !is_written();
+        // The removal of the file's last name changes only its ctime.
+        let is_removed = || now.differs_only_in_ctime(&self.stat.version) && self.source.is_unlinked();
         if !self.is_stale.load(Ordering::SeqCst) && (now == self.stat.version || is_removed()) {
             return Ok(());
         }

@@ -43,7 +43,7 @@ impl FileSource {
         self
     }
 
-    /// Counts the writes to the file from now on. Those of other machines can't be counted.
+    /// Counts the writes to the file from now on, in a program that [counts](super::count_writes).
     #[must_use]
     pub fn counting_writes(mut self) -> Self {
         self.writes = if self.is_remote { None } else { WriteCount::of(self.file()) };

@@ -2,7 +2,7 @@
 //!
 //! A program can change a file and then set its times back, as `cp -p` does. If the file loses its name after that, its
 //! size and times are those of a file that was only renamed. All open files share one inotify instance, because a user
-//! can have only 128.
+//! can have only 128. Only a daemon has one: the kernel takes some 15 ms to close it when the program ends.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -15,8 +15,8 @@ use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 /// Bytes of events that are read at once.
 const EVENTS: usize = 4096;
 
-/// The inotify instance of this process; `None` if the system gives none.
-static WATCHES: OnceLock<Option<Watches>> = OnceLock::new();
+/// The inotify instance of this process, if there is one.
+static WATCHES: OnceLock<Watches> = OnceLock::new();
 
 #[derive(Debug)]
 struct Watches {
@@ -42,12 +42,14 @@ pub(super) struct WriteCount {
     first: u64,
 }
 
-impl Watches {
-    fn new() -> Option<Self> {
-        let events = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).ok()?;
-        Some(Self { events, files: Mutex::default() })
+/// Counts the writes to files that are opened from now on, if the system can.
+pub(crate) fn count_writes() {
+    if let Ok(events) = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC) {
+        let _ = WATCHES.set(Watches { events, files: Mutex::default() });
     }
+}
 
+impl Watches {
     fn files(&self) -> MutexGuard<'_, HashMap<i32, Watched>> {
         self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -72,9 +74,9 @@ impl Watches {
 }
 
 impl WriteCount {
-    /// Begins to count; `None` if the system can't watch the file.
+    /// Begins to count; `None` without [`count_writes`], or if the system can't watch the file.
     pub(super) fn of(file: &File) -> Option<Self> {
-        let watches = WATCHES.get_or_init(Watches::new).as_ref()?;
+        let watches = WATCHES.get()?;
         let mut files = watches.files();
         let path = format!("/proc/self/fd/{}", file.as_raw_fd());
         let watch = inotify::add_watch(&watches.events, path, WatchFlags::MODIFY).ok()?;
@@ -113,6 +115,7 @@ mod tests {
 
     #[test]
     fn writes_count_from_the_opening_on_for_each_that_has_the_file_open() {
+        count_writes();
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
         let mut file = File::create(&path).unwrap();

@@ -7,7 +7,7 @@
 //! A change by another program shows in the file's version, which is compared *after* each read. A generation
 //! whose version is no longer that of the file can't read the file, unless the file has only grown
 //! ([`Container::still_has`]), or has only lost its name: a file without its name whose size and time are the same,
-//! and to which nobody has written, as the system tells ([`Source::writes`]). Each generation has a version of its own: a save
+//! and to which nobody has written, as far as writes are counted ([`Source::writes`]). Each generation has a version of its own: a save
 //! moves only the generations that were current when it began, and notes the version of the file after each
 //! of its own writes. Another program's change during a save is therefore detected. While the save is writing, only the
 //! save can detect it; it then declares the bytes of these generations lost.
@@ -368,7 +368,7 @@ impl GenerationPlaces {
     /// True if only names, owner or mode have changed since the version of this generation: the file has the version
     /// `now`, and this count of writes.
     fn is_unwritten(&self, now: SourceVersion, writes: Option<u64>) -> bool {
-        now.differs_only_in_ctime(&self.version) && writes.is_some() && writes == self.writes
+        now.differs_only_in_ctime(&self.version) && writes == self.writes
     }
 
     fn note_version(&mut self, version: SourceVersion, writes: Option<u64>) {

@@ -39,10 +39,14 @@ impl Case {
     fn ends_by(&self, signal: Signal) {
         let daemon = self.mount.daemon().unwrap();
         kill_process(Pid::from_raw(daemon.cast_signed()).unwrap(), signal).unwrap();
-        // The daemon's locks end with its open files, which an ending process closes after it has lost its
-        // command line.
-        let has_ended = || match fs::read_to_string(format!("/proc/{daemon}/stat")) {
+        // The daemon's locks end with its open files, which the last of its threads closes. The first thread may have
+        // ended before.
+        let is_over = |task: fs::DirEntry| match fs::read_to_string(task.path().join("stat")) {
             Ok(stat) => stat.contains(") Z "),
+            Err(_) => true,
+        };
+        let has_ended = || match fs::read_dir(format!("/proc/{daemon}/task")) {
+            Ok(mut tasks) => tasks.all(|task| task.is_ok_and(is_over)),
             Err(_) => true,
         };
         assert!(wait_until(|| self.mount.daemon().is_none() && has_ended()));

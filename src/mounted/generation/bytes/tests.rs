@@ -23,6 +23,7 @@ struct Test {
 
 impl Test {
     fn new() -> Self {
+        crate::source::count_writes();
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.asdf");
         std::fs::write(&path, content(b'1')).unwrap();
