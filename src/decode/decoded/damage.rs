@@ -18,7 +18,7 @@ pub(super) struct Damage {
     whole: Option<(u64, Error)>,
     /// Damage within independent chunks: start, end and error.
     pieces: BTreeMap<u64, (u64, Error)>,
-    /// The first error found, including errors that cost no data.
+    /// The error of the first damaged byte, or else the first one found of those that cost no data.
     pub(super) error: Option<Error>,
 }
 
@@ -62,10 +62,12 @@ impl Damage {
     }
 
     fn lost(&mut self, from: u64, end: u64, error: &Error) {
+        if self.error.is_none() || self.first().is_some_and(|first| from < first) {
+            self.error = Some(error.clone());
+        }
         if from < end && self.pieces.len() < PIECES {
             self.pieces.insert(from, (end, error.clone()));
         }
-        self.error.get_or_insert_with(|| error.clone());
     }
 }
 
@@ -118,5 +120,20 @@ impl Decoded {
         let damage = &self.state().damage;
         let pieces = damage.pieces.iter().map(|(from, (_, error))| (*from, error.clone()));
         pieces.chain(damage.whole.clone()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_error_is_that_of_the_first_damaged_byte_whatever_was_found_first() {
+        let mut damage = Damage::default();
+        for (from, expected) in [(24, 24), (22, 22), (30, 22)] {
+            damage.lost(from, from + 1, &Error::damaged(format!("at {from}")));
+            assert_eq!(damage.error.as_ref().unwrap().message(), format!("at {expected}"));
+            assert_eq!(damage.first(), Some(expected));
+        }
     }
 }

@@ -486,7 +486,15 @@ impl StoredFile {
                 _ => None,
             };
             let error = self.placed(n, error, content);
-            self.known_damage().entry(n).or_insert(DataFault { error, broken });
+            let mut damage = self.known_damage();
+            // Several threads decode at once, so a later fault may have been found before.
+            let is_first = damage.get(&n).is_none_or(|known| match (&known.broken, &broken) {
+                (Some((known, _)), Some((from, _))) => from <= known,
+                _ => false,
+            });
+            if is_first {
+                damage.insert(n, DataFault { error, broken });
+            }
         }
     }
 
