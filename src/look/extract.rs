@@ -86,7 +86,7 @@ impl Look {
         let mut run = Run::new(self, extraction, &dir)?;
         let ended = paths_apart(paths).try_for_each(|path| run.path(path, &dir));
         for (path, error) in expanded.unsearched {
-            run.note(&path, &error);
+            run.note(self.describe(&path, &error));
         }
         for (parent, attr) in run.parents.drain(..).rev() {
             place::finish_directory(&parent, &attr, run.umask);
@@ -455,16 +455,15 @@ impl<'a> Run<'a> {
         if [libc::ENOSPC, libc::EDQUOT].contains(&error.errno()) {
             return Err(Stop::Full(error));
         }
-        let at = self.at.clone();
-        self.note(&at, &error);
+        self.note(self.look.describe(&self.at, &error));
         Ok(())
     }
 
-    /// Records an error about a path, to print it at the end.
-    fn note(&mut self, path: &Path, error: &Error) {
+    /// Records an error, to print it at the end.
+    fn note(&mut self, line: String) {
         self.failed += 1;
         if self.errors.len() < MAX_ERRORS {
-            self.errors.push(self.look.describe(path, error));
+            self.errors.push(line);
         }
     }
 

@@ -99,7 +99,8 @@ impl Look {
         names
     }
 
-    /// Returns what is at a path; `None` if there is nothing, or if that can't be known.
+    /// Returns what is at a path; `None` if there is nothing, or a link that leads out of the file (EINVAL), or if that
+    /// can't be known.
     fn entered(&self, path: &Path, unsearched: &mut Vec<(PathBuf, Error)>) -> Option<FoundPath> {
         match self.find(path, true) {
             Ok(found) => Some(found),

@@ -6,11 +6,13 @@
 //!
 //! A change by another program shows in the file's version, which is compared *after* each read. A generation
 //! whose version is no longer that of the file can't read the file, unless the file has only grown
-//! ([`Container::still_has`]), or has only lost its name: a file without its name whose size and time are the same,
-//! and to which nobody has written, as far as writes are counted ([`Source::writes`]). Each generation has a version of its own: a save
-//! moves only the generations that were current when it began, and notes the version of the file after each
-//! of its own writes. Another program's change during a save is therefore detected. While the save is writing, only the
-//! save can detect it; it then declares the bytes of these generations lost.
+//! ([`Container::still_has`]), or has only lost its name: size and time are the same, and no program has written to the
+//! file, as far as writes are counted ([`Source::writes`]).
+//!
+//! Each generation has a version of its own: a save moves only the generations that were current when it began, and
+//! notes the version of the file after each of its own writes. Another program's change during a save is therefore
+//! detected. While the save is writing, only the save can detect it; it then declares the bytes of these generations
+//! lost.
 
 use std::collections::HashMap;
 use std::fs::File;

@@ -209,7 +209,7 @@ fn appended() {
     assert_eq!(errno(close(file)), libc::EINVAL);
 }
 
-/// Whoever reads the tree after `>>` finds no inner line `...`: a text that has one is refused as before.
+/// A program that reads the tree after `>>` finds no inner line `...`. So a text that has one is refused as before.
 #[test]
 fn a_text_with_a_line_after_the_end_is_refused_after_an_append_too() {
     for appended in ["", "one: 1\n"] {
