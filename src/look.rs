@@ -30,6 +30,7 @@ use std::time::Duration;
 pub(crate) use copy::Range;
 pub(crate) use extract::Extraction;
 pub(crate) use list::ListingForm;
+pub(crate) use place::write_picture;
 
 use crate::cache::Cache;
 use crate::daemon;

@@ -7,9 +7,9 @@ use clap::Args;
 
 use super::action::ACTION;
 use super::{any_path, complain, print, usage};
-use crate::error::{Error, Result, is_unsafe};
+use crate::error::{Result, is_unsafe};
 use crate::exit;
-use crate::look::{Extraction, ListingForm, Look, Range};
+use crate::look::{Extraction, ListingForm, Look, Range, write_picture};
 use crate::options::Options;
 
 /// The group of `--ls`, `--cat` and `--extract` in `--help`.
@@ -86,7 +86,7 @@ impl LookArguments {
         if picture.as_os_str() == "-" {
             return print(&bytes).map(|()| exit::OK);
         }
-        std::fs::write(picture, bytes).map_err(|error| Error::from(error).of(picture))?;
+        write_picture(picture, &bytes).map_err(|error| error.of(picture))?;
         Ok(exit::OK)
     }
 

@@ -5,8 +5,9 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io;
+use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, Timespec, Timestamps};
@@ -22,6 +23,9 @@ const DIRECTORY: OFlags = OFlags::DIRECTORY.union(OFlags::CLOEXEC);
 
 /// Mode of a directory or file until it is complete.
 const PRIVATE: u32 = 0o700;
+
+/// The first bytes of a PNG picture.
+const PNG: &[u8; 8] = b"\x89PNG\r\n\x1a\n";
 
 /// Number of attempts to find an unused name for a file that is being written.
 const ATTEMPTS: u32 = 1000;
@@ -220,6 +224,57 @@ impl<'a> NewFile<'a> {
         keep_attributes(&self.file, attr, attr.mode & !umask);
         self.unnamed.rename()
     }
+}
+
+/// Writes a PNG picture. A file of this name is replaced if it is a picture, or empty as a thumbnailer makes it.
+///
+/// # Errors
+/// There is any other file or link of this name, or the picture can't be written.
+pub(crate) fn write_picture(path: &Path, bytes: &[u8]) -> Result<()> {
+    let Some(name) = path.file_name() else { return Err(Errno::ISDIR.into()) };
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let dir = rustix::fs::open(parent, DIRECTORY, Mode::empty())?;
+    let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let existing = match rustix::fs::openat(&dir, name, flags, Mode::empty()) {
+        Ok(file) => Some(File::from(file)),
+        Err(Errno::NOENT) => None,
+        Err(Errno::LOOP) => return Err(no_picture()),
+        Err(errno) => return Err(errno.into()),
+    };
+    if existing.as_ref().is_some_and(|file| !is_picture(file).unwrap_or(false)) {
+        return Err(no_picture());
+    }
+    let place = NewName { dir: dir.as_fd(), name, force: existing.is_some() };
+    match NewFile::create(place) {
+        Ok(mut new) => {
+            new.file.write_all(bytes)?;
+            let _ = rustix::fs::fchmod(&new.file, Mode::from_raw_mode(u32::from(0o666 & !umask())));
+            new.unnamed.rename()
+        }
+        // A sandbox may let a thumbnailer write this one file only.
+        Err(error) => match existing {
+            Some(mut file) => {
+                file.set_len(0)?;
+                Ok(file.write_all(bytes)?)
+            }
+            None => Err(error.into()),
+        },
+    }
+}
+
+/// True if a file is empty or a PNG picture.
+fn is_picture(file: &File) -> io::Result<bool> {
+    let meta = file.metadata()?;
+    let mut first = [0; PNG.len()];
+    let read = file.read_at(&mut first, 0)?;
+    Ok(meta.is_file() && (meta.len() == 0 || first[..read] == *PNG))
+}
+
+fn no_picture() -> Error {
+    Error::new(
+        Kind::Refused,
+        "exists and is not a PNG picture, so it is not replaced: give another name for the picture",
+    )
 }
 
 /// Sets mode and times as far as the file system supports them.

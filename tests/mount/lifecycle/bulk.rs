@@ -263,6 +263,13 @@ fn a_file_has_a_thumbnail() {
     let line = "asdf-mount --thumbnail 1.asdf one.png && asdf-mount --set object.filter=F555W 1.asdf && asdf-mount --thumbnail 1.asdf other.png && ! cmp -s one.png other.png";
     let (status, _, said) = shell(&bench, line);
     assert_eq!((status, &*said), (0, ""));
+    // A picture is replaced, a file of data or a link never.
+    let before = fs::read(bench.path("2.asdf")).unwrap();
+    let line = "ln -s 2.asdf link.png; : >empty; for out in 2.asdf link.png; do asdf-mount --thumbnail 1.asdf $out || echo $?; done; asdf-mount --thumbnail 1.asdf one.png; asdf-mount --thumbnail 1.asdf empty && cmp one.png empty";
+    let (status, out, said) = shell(&bench, line);
+    assert_eq!((status, &*out), (0, "1\n1\n"), "{said}");
+    assert!(said.contains("2.asdf: exists and is not a PNG picture"), "{said}");
+    assert!(fs::read(bench.path("2.asdf")).unwrap() == before && bench.path("link.png").is_symlink());
     let (status, _, said) = shell(&bench, "asdf-mount --thumbnail . none.png");
     assert!(status == 1 && said.contains("directory") && !bench.path("none.png").exists(), "{said}");
 }
