@@ -27,6 +27,9 @@ use crate::sync::locked;
 /// Maximum number of attempts to save into a file that other programs keep replacing.
 const ATTEMPTS: usize = 8;
 
+/// Bytes that tell a text with a prologue from one without.
+const START: usize = 5;
+
 /// The result of trying a text, unless the text was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CommitOutcome {
@@ -251,7 +254,7 @@ impl Overlay {
             // A text equal to the last one that was written and saved needs no save either.
             None if is_certain && body.base_version == base_version && state.is_saved_verbatim(&body)? => {
                 body.saved = body.edits;
-                body.joined = state.saved_verbatim.as_ref().is_some_and(|written| written.joined);
+                body.gives_way = state.saved_verbatim.as_ref().is_some_and(|written| written.gives_way);
                 (body.mtime, body.ctime) = saved_times;
                 drop(body);
                 self.tell_same(state, overlay_file);
@@ -368,7 +371,7 @@ impl Overlay {
         state.last_warnings = saved.warnings.iter().map(ToString::to_string).collect();
         // Another file may have taken the name since: then the next look finds another version, and another tree.
         state.head = Some((saved.after, saved.version));
-        let is_joined = joined.is_some();
+        let gives_way = joined.is_some() || !verbatim && self.has_lost_start(&text);
         let (payer, handles) = {
             let body = locked(&overlay_file.body);
             (body.payer, body.handles)
@@ -381,7 +384,7 @@ impl Overlay {
         };
         let is_base = verbatim && text.len() as u64 <= MAX_BASE;
         state.keep_base(is_base.then(|| text.as_slice().into()));
-        self.remember_verbatim(state, (!verbatim).then_some(&text), is_joined, payer);
+        self.remember_verbatim(state, (!verbatim).then_some(&text), gives_way, payer);
         self.tell_saved(state, overlay_file, &report_of_warnings(&saved.warnings));
         let base_version = state.base_version;
         let mut body = locked(&overlay_file.body);
@@ -389,9 +392,16 @@ impl Overlay {
         body.refused = None;
         if body.edits == edits {
             body.saved = edits;
-            body.joined = is_joined;
+            body.gives_way = gives_way;
         }
         CommitOutcome::Saved { verbatim }
+    }
+
+    /// True if a text does not begin as the saved one: its prologue was restored.
+    fn has_lost_start(&self, text: &[u8]) -> bool {
+        let mut start = [0; START];
+        let read = self.saved_text().and_then(|saved| saved.read_at(0, &mut start));
+        read.is_ok_and(|read| !text.starts_with(&start[..read]))
     }
 
     /// Records the state after a refused save. Undoing a save may have changed the source's time.

@@ -229,8 +229,9 @@ pub(crate) struct Body {
     pub(crate) mapped: bool,
     /// Time at which the text was left empty and unsaved, without a writing handle.
     pub(crate) pending: Option<Instant>,
-    /// True if the text is saved, but has inner lines `...` that were removed in the saved text.
-    pub(crate) joined: bool,
+    /// True if the saved text is shown once the last handle is closed: the text is saved, but has inner lines `...` that
+    /// were removed in the saved text, or lacks the prologue, without which other programs don't know what it is.
+    pub(crate) gives_way: bool,
     /// The user whose quota the file takes.
     pub(crate) payer: Payer,
     /// The file's share of the quota; `None` if the file shows the source, or is unreachable.
@@ -263,7 +264,7 @@ impl Body {
             writers: 0,
             mapped: false,
             pending: None,
-            joined: false,
+            gives_way: false,
             payer: Payer::default(),
             share: None,
         }
@@ -293,7 +294,7 @@ impl Body {
     pub(crate) fn show_source(&mut self) -> Backing {
         self.size = 0;
         self.share = None;
-        self.joined = false;
+        self.gives_way = false;
         std::mem::replace(&mut self.backing, Backing::Source)
     }
 
@@ -323,7 +324,7 @@ impl Body {
     pub(crate) fn edited(&mut self, appended: bool) {
         self.generated = false;
         self.appended = appended && (self.appended || self.is_clean());
-        self.joined = false;
+        self.gives_way = false;
         self.edits += 1;
         self.mtime = now();
         self.ctime = self.mtime;

@@ -30,7 +30,7 @@ impl Overlay {
         };
         let times = self.times(state)?;
         let limit = self.limit();
-        if written.joined && locked(&overlay_file.body).handles == 0 {
+        if written.gives_way && locked(&overlay_file.body).handles == 0 {
             state.saved_verbatim = None;
             return self.make_pristine(state, overlay_file);
         }
@@ -47,15 +47,15 @@ impl Overlay {
         (body.size, body.base_version, body.saved) = (size, base_version, body.edits);
         (body.mtime, body.ctime) = times;
         (body.refused, body.cut, body.pending, body.mapped) = (None, None, None, false);
-        body.joined = written.joined;
+        body.gives_way = written.gives_way;
         drop(body);
         state.pristine = Weak::new();
         Ok(())
     }
 
-    /// Shows the saved text if it was joined, and no more than `handles` handles are open.
+    /// Shows the saved text if the one that was written gives way to it, and no more than `handles` handles are open.
     ///
-    /// The line `...` within the text as it was written would end it for other programs.
+    /// A line `...` within the text as it was written would end it for other programs.
     pub(crate) fn show_joined(&self, overlay_file: &Arc<OverlayFile>, handles: u32) {
         let mut state = locked(&self.state);
         if state.busy || state.closed || !self.is_tree(&state, overlay_file) {
@@ -63,7 +63,7 @@ impl Overlay {
         }
         {
             let body = locked(&overlay_file.body);
-            if !body.joined || !body.is_clean() || body.handles > handles {
+            if !body.gives_way || !body.is_clean() || body.handles > handles {
                 return;
             }
         }
@@ -89,7 +89,7 @@ impl Overlay {
         &self,
         state: &mut OverlayState,
         text: Option<&[u8]>,
-        is_joined: bool,
+        gives_way: bool,
         payer: Payer,
     ) {
         let kept = text.map(|text| self.verbatim_body(state, text, payer)).transpose();
@@ -100,7 +100,7 @@ impl Overlay {
             );
         });
         state.saved_verbatim = kept.ok().flatten().map(|mut body| {
-            body.joined = is_joined;
+            body.gives_way = gives_way;
             Arc::new(body)
         });
     }

@@ -7,6 +7,7 @@
 //! | FLUSH of a handle that wrote, by the process that opened it | the text is tried |
 //! | FLUSH by any other process | no save: `{ a; b; } > tree.yaml` flushes when each program ends. But a text that ends with the line `...` is checked, and refused if it is invalid |
 //! | FSYNC of a handle that wrote | the text is tried |
+//! | FLUSH of a handle whose text was refused, and that has not written since | no save: the refusal is repeated |
 //! | RENAME of another file onto `tree.yaml` | its text is tried first; if it is refused, the rename fails |
 //! | RELEASE of the last handle that may write | a text that was never tried is tried; a refused one is replaced by the saved one |
 //!
@@ -21,6 +22,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::content::Content;
 use crate::error::{Result, errno};
+use crate::format::Editor;
 use crate::overlay::file::{Backing, Body, OverlayFile, Payer, Whole};
 use crate::overlay::{Overlay, OverlayState};
 use crate::sync::locked;
@@ -60,6 +62,8 @@ pub struct WriteHandle {
     /// The overlay's `base_version` when this handle was opened, or last read the tree from its start. A text
     /// that it writes is derived from that version.
     pub(crate) base_version: AtomicU64,
+    /// Value of the file's `edits` for the last text of this handle that was refused; 0 if none was.
+    refused: AtomicU64,
     /// The text being read, since the first read; renewed by a read at offset 0.
     reading: Mutex<Option<ReadText>>,
 }
@@ -144,6 +148,7 @@ impl Overlay {
             appends: open.appending,
             wrote: AtomicBool::new(truncates),
             base_version: AtomicU64::new(state.base_version),
+            refused: AtomicU64::new(0),
             reading: Mutex::default(),
         };
         if open.writing {
@@ -271,9 +276,31 @@ impl WriteHandle {
             }
             editor
         };
-        self.overlay.commit(&mut editor, &self.overlay_file)?;
+        self.repeat_refusal()?;
+        self.commit(&mut editor)?;
         self.overlay.show_joined(&self.overlay_file, 1);
         Ok(())
+    }
+
+    /// Fails if the present text was refused when this handle tried it: a program that was told so must not find it saved.
+    fn repeat_refusal(&self) -> Result<()> {
+        let body = locked(&self.overlay_file.body);
+        match body.refusal() {
+            Some(refusal) if self.refused.load(Ordering::Relaxed) == body.edits => {
+                Err(errno(refusal.errno()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Tries the text, and remembers if it was refused.
+    fn commit(&self, editor: &mut Option<Editor>) -> Result<()> {
+        let tried = self.overlay.commit(editor, &self.overlay_file);
+        let body = locked(&self.overlay_file.body);
+        if tried.is_err() && body.refusal().is_some() {
+            self.refused.store(body.edits, Ordering::Relaxed);
+        }
+        tried
     }
 
     /// Handles fsync: checks the text that this handle wrote, and saves or refuses it. Makes a file other
@@ -294,7 +321,7 @@ impl WriteHandle {
             }
         }
         let mut editor = locked(&self.overlay.editor);
-        self.overlay.commit(&mut editor, &self.overlay_file)
+        self.commit(&mut editor)
     }
 
     /// True if this handle wrote a text of `tree.yaml` that is not saved yet.

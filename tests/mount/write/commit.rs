@@ -201,3 +201,43 @@ fn readers_of_blocks_go_on_over_saves() {
     }
     assert_eq!(case.saves(), 3);
 }
+
+/// Another program has the source open for writing, so that a longer text is refused. The refusal may end at any moment.
+#[test]
+fn a_text_that_was_refused_by_fsync_is_not_saved_by_close() {
+    let case = Case::new();
+    let before = fs::read(&case.source).unwrap();
+    let longer = case.named(&"longer ".repeat(4000));
+    let other = File::options().write(true).open(&case.source).unwrap();
+    let mut file = File::create(case.tree()).unwrap();
+    file.write_all(longer.as_bytes()).unwrap();
+    let refused =
+        |error: std::io::Error| assert_eq!(error.raw_os_error(), Some(libc::EBUSY), "{}", case.log());
+    refused(file.sync_all().unwrap_err());
+    drop(other);
+    refused(close(file).unwrap_err());
+    assert!(fs::read(&case.source).unwrap() == before, "{}", case.log());
+    // An fsync tries the text anew.
+    let other = File::options().write(true).open(&case.source).unwrap();
+    let mut file = File::create(case.tree()).unwrap();
+    file.write_all(longer.as_bytes()).unwrap();
+    refused(file.sync_all().unwrap_err());
+    drop(other);
+    file.sync_all().unwrap();
+    close(file).unwrap();
+    assert_eq!(case.saved(), longer);
+}
+
+/// A tool such as yq drops the prologue. The file gets it back; no editor looks at the text that was copied.
+#[test]
+fn a_text_without_its_prologue_gives_way_to_the_saved_one() {
+    let case = Case::new();
+    let text = case.named("stripped");
+    let start = text.find("---").unwrap();
+    let stripped = case.new_file("stripped");
+    fs::write(&stripped, &text[start..]).unwrap();
+    let output = case.sh(&format!("cp {} tree.yaml", stripped.display()));
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(case.saved(), text, "{}", case.log());
+    assert!(wait_until(|| fs::read_to_string(case.tree()).unwrap() == text));
+}
