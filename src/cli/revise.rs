@@ -295,7 +295,7 @@ fn recover_one(file: &Path, quiet: bool) -> Result<()> {
         return Err(Error::new(Kind::Unrecognised, "is not a regular file; give an ASDF file").of(file));
     }
     let target = SaveTarget::of_path(file).map_err(|error| error.of(file))?;
-    let recovered = recovery::recover(&target).map_err(|error| if_busy(error).of(file))?;
+    let recovered = recovery::recover_by_hand(&target).map_err(|error| if_busy(error).of(file))?;
     let report: String = what_was_done(&recovered)
         .iter()
         .map(|line| format!("{}: {}\n", shown(file), one_line(line)))

@@ -40,6 +40,9 @@ pub struct Recovered {
     pub set_aside: Vec<(PathBuf, String)>,
     /// Leftover files that were removed.
     pub removed: Vec<PathBuf>,
+    /// Leftover files that were not removed, because they have other blocks than the file: another program put them in
+    /// the file's place in the moment of a save.
+    pub kept: Vec<PathBuf>,
     /// Files that occupy a name which saves need and can't be moved away, with the reason why they do not
     /// belong to a save. In a directory such as /tmp any user can create them. Saves then use the state
     /// directory.
@@ -64,7 +67,14 @@ impl Recovered {
                 lying.display()
             )
         });
-        set_aside.chain(in_the_way).collect()
+        let kept = self.kept.iter().map(|kept| {
+            format!(
+                "{} was in the file's place for a moment, beside a save that was interrupted, and has other blocks: use \
+                 it or remove it",
+                kept.display()
+            )
+        });
+        set_aside.chain(in_the_way).chain(kept).collect()
     }
 
     /// Returns the notice about the outcome of an interrupted save, if there was one.

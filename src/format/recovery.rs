@@ -6,7 +6,7 @@ use super::asdf::edit::traces;
 use super::editor::SaveTarget;
 use crate::error::{Error, Kind, Result};
 
-pub(crate) use super::asdf::edit::{condition, recover};
+pub(crate) use super::asdf::edit::{condition, recover, recover_by_hand};
 pub use super::recovered::SaveSide;
 pub(crate) use super::recovered::{Condition, Recovered, Traces};
 

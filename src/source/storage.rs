@@ -18,7 +18,7 @@ pub use held::HeldDir;
 pub(crate) use remote::is_remote;
 pub use watch::Watch;
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fmt::Debug;
 use std::fs::{File, Metadata};
 use std::io;
@@ -207,6 +207,13 @@ pub trait Storage: Clone + Debug + Send + Sync {
     }
     /// Renames a file within its directory, replacing an existing one.
     fn rename(&self, dir: &Self::Dir, from: &OsStr, to: &OsStr) -> io::Result<()>;
+    /// Gives a file of a directory a second name there, which must be unused.
+    fn link(&self, dir: &Self::Dir, name: &OsStr, second: &OsStr) -> io::Result<()> {
+        let _ = (dir, name, second);
+        Err(io::ErrorKind::Unsupported.into())
+    }
+    /// Returns names in a directory that begin with `start`. Not all if the directory has very many names.
+    fn names(&self, dir: &Self::Dir, start: &OsStr) -> io::Result<Vec<OsString>>;
     /// Swaps the names of two files of a directory.
     fn exchange(&self, dir: &Self::Dir, one: &OsStr, other: &OsStr) -> io::Result<()> {
         let _ = (dir, one, other);
@@ -435,6 +442,14 @@ impl Storage for System {
 
     fn exchange(&self, dir: &HeldDir, one: &OsStr, other: &OsStr) -> io::Result<()> {
         dir.exchange(one, other)
+    }
+
+    fn link(&self, dir: &HeldDir, name: &OsStr, second: &OsStr) -> io::Result<()> {
+        dir.link(name, second)
+    }
+
+    fn names(&self, dir: &HeldDir, start: &OsStr) -> io::Result<Vec<OsString>> {
+        dir.names(start)
     }
 
     fn lease(&self, file: &File) -> io::Result<()> {

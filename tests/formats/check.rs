@@ -233,7 +233,11 @@ fn a_folder_is_checked_at_any_depth_in_order_and_only_what_lies_in_it() {
     std::fs::write(inside.join("notes.txt"), "notes").unwrap();
     std::fs::write(inside.join("b/empty"), "").unwrap();
     // Leftovers of an interrupted save are not files of their own.
-    for name in [".a.asdf.asdf-mount-new", ".a.asdf.asdf-mount-journal.aside-2"] {
+    for name in [
+        ".a.asdf.asdf-mount-new-0123456789abcdef01234567-708-89abcdef",
+        ".a.asdf.asdf-mount-swap-0123456789abcdef01234567-708-89abcdef",
+        ".a.asdf.asdf-mount-journal.aside-2",
+    ] {
         std::fs::write(inside.join(name), broken()).unwrap();
     }
     for (target, name) in

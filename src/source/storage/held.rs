@@ -14,6 +14,8 @@ use rustix::io::Errno;
 
 /// Opens a file. A FIFO or a device that has taken the file's place neither blocks nor is affected.
 const FILE: OFlags = OFlags::NONBLOCK.union(OFlags::NOCTTY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+/// The number of names of a directory that are read to find those of a file.
+const MAX_NAMES: usize = 16 << 10;
 /// The number of links that are followed to a file, as in the kernel.
 const MAX_LINKS: usize = 40;
 
@@ -131,6 +133,27 @@ impl HeldDir {
     /// Swaps the names of two files.
     pub(super) fn exchange(&self, one: &OsStr, other: &OsStr) -> io::Result<()> {
         Ok(rustix::fs::renameat_with(self, one, self, other, RenameFlags::EXCHANGE)?)
+    }
+
+    /// Gives a file a second name.
+    pub(super) fn link(&self, name: &OsStr, second: &OsStr) -> io::Result<()> {
+        Ok(rustix::fs::linkat(self, name, self, second, AtFlags::empty())?)
+    }
+
+    /// Returns the names that begin with `start` among the first [`MAX_NAMES`].
+    pub(super) fn names(&self, start: &OsStr) -> io::Result<Vec<OsString>> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let mut dir = rustix::fs::Dir::new(rustix::fs::openat(self, ".", flags, Mode::empty())?)?;
+        let mut found = Vec::new();
+        for _ in 0..MAX_NAMES {
+            let Some(entry) = dir.next() else { break };
+            let entry = entry?;
+            let name = entry.file_name().to_bytes();
+            if name.starts_with(start.as_bytes()) {
+                found.push(OsStr::from_bytes(name).to_owned());
+            }
+        }
+        Ok(found)
     }
 
     /// Removes a name.

@@ -1,7 +1,7 @@
 //! The system calls of a program that saves.
 
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -252,11 +252,35 @@ impl Storage for Sim {
         Ok(())
     }
 
+    fn link(&self, dir: &PathBuf, name: &OsStr, second: &OsStr) -> io::Result<()> {
+        let mut disk = self.disk();
+        disk.turn()?;
+        let inode = disk.inode(&dir.join(name))?;
+        disk.change(Change::Name { path: dir.join(second), inode: Some(inode) });
+        Ok(())
+    }
+
+    fn names(&self, dir: &PathBuf, start: &OsStr) -> io::Result<Vec<OsString>> {
+        let disk = self.disk();
+        let names = disk
+            .now
+            .names
+            .keys()
+            .filter(|path| path.parent() == Some(&**dir))
+            .filter_map(|path| path.file_name());
+        let names = names.filter(|name| name.as_encoded_bytes().starts_with(start.as_encoded_bytes()));
+        Ok(names.map(OsStr::to_owned).collect())
+    }
+
     fn exchange(&self, dir: &PathBuf, one: &OsStr, other: &OsStr) -> io::Result<()> {
         let (mut disk, one, other) = (self.disk(), dir.join(one), dir.join(other));
         disk.turn()?;
         let inodes = [disk.inode(&one)?, disk.inode(&other)?];
+        let is_source = other == Path::new(super::SOURCE);
         disk.change(Change::Exchange { names: [one, other], inodes });
+        if is_source {
+            disk.write_next();
+        }
         Ok(())
     }
 

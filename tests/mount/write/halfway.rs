@@ -1,6 +1,6 @@
 //! Interrupted insertions, on the file systems that can insert ranges.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io;
 use std::ops::Range;
@@ -120,6 +120,9 @@ impl Storage for Halfway {
     }
     fn create(&self, dir: &HeldDir, name: &OsStr) -> io::Result<File> {
         System.create(dir, name)
+    }
+    fn names(&self, dir: &HeldDir, start: &OsStr) -> io::Result<Vec<OsString>> {
+        System.names(dir, start)
     }
     fn meta(&self, file: &File) -> io::Result<Meta> {
         System.meta(file)

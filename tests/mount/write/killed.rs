@@ -161,6 +161,8 @@ fn in_a_folder_of_files() {
         for (n, block) in place.built.blocks.iter().enumerate() {
             assert!(fs::read(mount.path(format!("a.asdf/blocks/{n}.bin"))).unwrap() == block.data);
         }
+        // The next save removes a new file that was never put in place.
+        fs::write(mount.path("a.asdf/tree.yaml"), place.named("next")).unwrap();
         place.nothing_is_beside();
     }
     assert!(halfway > 0);

@@ -17,6 +17,7 @@
 //! | `frozen` | file systems that do not answer, or were shut down |
 //! | `failures` | full and failing disks, closed directories, limits |
 //! | `remote` | files behind sshfs and bindfs, replaced on the server |
+//! | `unshared` | writers of one file that share no locks |
 //! | `killed` | kill -9 during saves, for each plan |
 //! | `half_saved` | files and journals that are copied, changed, truncated or lost after a kill |
 //! | `random_edits` | edits, refusals, kills and remounts, compared with a model |
@@ -64,5 +65,6 @@ mod remote;
 mod requests;
 mod scratch;
 mod shared;
+mod unshared;
 mod warnings;
 mod writers;

@@ -13,12 +13,12 @@ use crate::place::{OLD, Place, errno, file, tree, write};
 
 /// A directory shown through another program; unmounted when dropped.
 #[derive(Debug)]
-struct Through(PathBuf);
+pub(crate) struct Through(pub(crate) PathBuf);
 
 impl Through {
-    /// Shows the disk of `place` through `program`.
-    fn new(program: &str, place: &Place) -> Self {
-        let (served, shown) = (place.disk.path(), place.folder().join("shown"));
+    /// Shows the disk of `place` through `program`, in a directory of this name.
+    pub(crate) fn new(program: &str, place: &Place, name: &str) -> Self {
+        let (served, shown) = (place.disk.path(), place.folder().join(name));
         fs::create_dir(&shown).unwrap();
         let (served, shown) = (served.to_str().unwrap(), shown.to_str().unwrap());
         match program {
@@ -57,7 +57,7 @@ fn what_is_saved_is_in_the_file_that_has_the_name_on_the_server() {
     for program in ["bindfs", "sshfs"] {
         let place =
             Place::with("tmpfs", &file(vec![Block::new(sample(9000, 1)), Block::new(sample(200, 2))]));
-        let through = Through::new(program, &place);
+        let through = Through::new(program, &place, "shown");
         let mount = place.try_mount(&through.0.join("a.asdf"), &[]).unwrap();
         let mut saved = 0;
         for round in 0..8 {
@@ -94,7 +94,7 @@ fn what_is_saved_is_in_the_file_that_has_the_name_on_the_server() {
 fn the_tree_of_a_stream_behind_a_program_does_not_grow() {
     let blocks = vec![Block::new(sample(5000, 2)).streamed()];
     let place = Place::with("tmpfs", &AsdfBuilder::new().tree(tree(&blocks)).blocks(blocks));
-    let through = Through::new("bindfs", &place);
+    let through = Through::new("bindfs", &place, "shown");
     let text = place.folder().join("text");
     fs::write(&text, place.named(&"z".repeat(9000))).unwrap();
     let before = fs::read(&place.source).unwrap();

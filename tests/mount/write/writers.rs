@@ -4,12 +4,14 @@ use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::os::unix::fs::{FileExt, symlink};
 use std::path::Path;
-use std::process::Output;
+use std::process::{Output, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::common::asdf::{Block, sample};
 use crate::common::mount::{Mounted, wait_until};
+use crate::exchanged::Stopped;
+use crate::faults::{Fault, Faults, calls};
 use crate::place::{Place, close, errno, file, said, saved, write};
 
 const READ_ONLY: &[&str] = &["-o", "ro"];
@@ -281,4 +283,60 @@ fn a_save_onto_a_changed_tree_is_a_conflict_and_onto_other_changes_is_not() {
     close(draft).unwrap();
     assert_eq!(place.saved(), mine);
     place.is_sound();
+}
+
+/// The other program writes into an array, for instance through numpy's map of the file, while a save in place is stopped
+/// before one of its calls. Neither touches the bytes of the other.
+#[test]
+fn a_write_into_a_block_beside_a_save_in_place_is_no_mixture() {
+    for kind in ["ext4", "xfs"] {
+        let place =
+            Place::with(kind, &file(vec![Block::new(sample(9000, 1)), Block::new(sample(300_000, 2))]));
+        // Makes room for texts that fit.
+        write(&place.mount(), &place.named(&"room ".repeat(200))).unwrap();
+        write(&place.mount(), &place.text()).unwrap();
+        let before = fs::read(&place.source).unwrap();
+        let tree = place.folder().join("tree");
+        fs::write(&tree, place.named("beside")).unwrap();
+        let faults = Faults::new(&place.folder(), &place.disk.path());
+        let first = before.windows(4).position(|four| four == crate::common::asdf::MAGIC).unwrap() as u64;
+        for offset in [first + 100, first + 200_000] {
+            for at in calls() {
+                fs::File::options()
+                    .write(true)
+                    .open(&place.source)
+                    .unwrap()
+                    .write_all_at(&before, 0)
+                    .unwrap();
+                faults.after(at, Fault::Stopped);
+                let mut command = place.command([Path::new("--set-tree"), &tree, &place.source]);
+                command.stdout(Stdio::null()).stderr(Stdio::piped());
+                faults.under(&mut command);
+                let stopped = Stopped::of(command.spawn().unwrap());
+                let is_stopped = stopped.is_stopped;
+                if is_stopped {
+                    let other = File::options().write(true).open(&place.source).unwrap();
+                    other.write_all_at(b"another program", offset).unwrap();
+                }
+                faults.none();
+                let (succeeded, said) = stopped.ends();
+                assert!(succeeded, "{kind}, {offset}, {at}: {said}");
+                place.nothing_is_beside();
+                let now = fs::read(&place.source).unwrap();
+                assert_eq!(place.saved(), place.named("beside"), "{kind}, {at}");
+                let mut wanted = before.clone();
+                if is_stopped {
+                    wanted[offset as usize..][..15].copy_from_slice(b"another program");
+                }
+                let kept = first as usize..first as usize + 309_000;
+                assert!(
+                    now.len() == wanted.len() && now[kept.clone()] == wanted[kept],
+                    "{kind}, {offset}, {at}"
+                );
+                if !is_stopped {
+                    break;
+                }
+            }
+        }
+    }
 }

@@ -4,10 +4,14 @@
 //! Plans that write a new file ([`replace`]) need no journal: one rename puts the new file in place of the old
 //! one. Plans that change the file itself ([`journaled`]) write the journal first.
 
+use std::ffi::OsStr;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use super::SavePlan;
+use super::image::Image;
 use super::layout::version;
 use super::plan::PlannedChange;
-use super::sidecar::HeldSource;
+use super::sidecar::{HeldSource, Sidecars};
 use super::unsupported::cannot;
 use crate::error::{Error, Kind};
 use crate::format::editor::DeviceLimits;
@@ -47,6 +51,8 @@ pub(crate) struct SaveJob<'a, S: Storage> {
     pub(crate) syncs: std::cell::Cell<u32>,
     /// True if the source has a read lease. It is then open for reading only.
     pub(crate) leased: bool,
+    /// Set if an image, or the replaced source, could not be removed.
+    pub(crate) is_left: &'a AtomicBool,
 }
 
 /// The outcome of a plan that succeeded.
@@ -123,6 +129,25 @@ impl<S: Storage> SaveJob<'_, S> {
         self.storage.sync_dir(dir)
     }
 
+    /// Removes an image that no recovery will need.
+    fn remove_image(&self, image: &Image<S>) {
+        // A name that can't be looked up now may still be there.
+        if image.is_named(self.storage).unwrap_or(true) {
+            self.remove_name(&image.place, &image.name);
+        }
+    }
+
+    /// Removes the name of an image or of the replaced source. The save does not depend on it: if the name stays, the next
+    /// save removes it.
+    fn remove_name(&self, place: &Sidecars<S>, name: &OsStr) {
+        match self.storage.unlink(&place.dir, name) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                self.is_left.store(true, Ordering::Relaxed)
+            }
+            _ => {}
+        }
+    }
+
     /// Makes a file and its name in `dir` durable.
     fn sync_with_dir(&self, file: &S::File, dir: &S::Dir) -> std::io::Result<()> {
         self.syncs.set(self.syncs.get() + 2);
@@ -175,9 +200,14 @@ impl<S: Storage> SaveJob<'_, S> {
         if !self.storage.is_remote(self.file) {
             return Ok(self.held.meta(self.storage)?.identity);
         }
-        // Only opening the name finds a file that was replaced on the server. The new file may have the same
-        // inode number.
-        let file = self.held.open(self.storage, false)?;
+        self.remote_identity(&self.held.name)
+    }
+
+    /// Returns the identity of a file on a server; ESTALE unless it has the source's head.
+    ///
+    /// Only opening the name finds a file that was replaced on the server. The new file may have the same inode number.
+    fn remote_identity(&self, name: &OsStr) -> std::io::Result<Identity> {
+        let file = self.storage.open(&self.held.dir, name, false)?;
         let head = self.change.old_head;
         let identity = self.storage.meta(&file)?.identity;
         if version(self.storage, &file, head.len)? == head && identity.size >= self.source.get().size {

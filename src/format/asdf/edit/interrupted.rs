@@ -7,8 +7,8 @@ use rustix::fs::FlockOperation;
 
 use super::journal::exists;
 use super::mark;
-use super::opened::open_locked;
-use super::recover::{self};
+use super::opened::{Patience, open_locked};
+use super::recover::{self, By, Claim};
 use super::sidecar::{HeldSource, Sidecars};
 use crate::error::Result;
 use crate::format::editor::SaveTarget;
@@ -34,12 +34,26 @@ pub(crate) fn traces(target: &SaveTarget) -> Result<Traces> {
 ///
 /// # Errors
 ///
-/// [`Kind::Busy`](crate::Kind::Busy) if another program has the file locked,
+/// [`Kind::Busy`](crate::Kind::Busy) if another program, or this one, has the file locked or may be saving it,
 /// [`Kind::ReadOnly`](crate::Kind::ReadOnly) if it can't be written.
 pub(crate) fn recover(target: &SaveTarget) -> Result<Recovered> {
+    recover_by(target, By::Reader, Patience::None)
+}
+
+/// Finishes or undoes an interrupted save for a person, who says that no save is in progress where that can't be known.
+///
+/// # Errors
+///
+/// As for [`recover`].
+pub(crate) fn recover_by_hand(target: &SaveTarget) -> Result<Recovered> {
+    recover_by(target, By::Hand, Patience::ForSave)
+}
+
+fn recover_by(target: &SaveTarget, by: By, patience: Patience) -> Result<Recovered> {
     let source = HeldSource::of(target)?;
-    let opened = open_locked(&System, &source)?;
-    recover::recover(&System, &opened.file, &source).map_err(|error| error.of(target.label()))
+    let opened = open_locked(&System, &source, patience)?;
+    let claim = Claim { by, is_locked: opened.lock_error.is_none() };
+    recover::recover(&System, &opened.file, &source, claim).map_err(|error| error.of(target.label()))
 }
 
 /// Checks whether a file is half-saved; changes nothing. If `waits` is true, waits a moment for a save in progress.

@@ -28,7 +28,13 @@
 //!  80  8  offset of the inserted range
 //!  88  8  size of the image
 //!  96 16  MD5 of the image without the kept bytes
-//! 112 384 zeros
+//! 112  4  the saver's machine (4-byte hash; 0 in journals of earlier versions, as all of the saver)
+//! 116  4  its boot
+//! 120  4  its PID namespace
+//! 124  4  its process id
+//! 128  8  number of the source's device for the saver
+//! 136  4  number in the image's name
+//! 140 356 zeros
 //! 496 16  MD5 of the first 496 bytes
 //! 512     records, one after the other:
 //!         0  4  kind: 1 a range, 2 extents, 3 the end, 4 unchanged bytes, 5 kept bytes
@@ -69,6 +75,7 @@ use md5::{Digest, Md5};
 use twox_hash::xxhash3_128;
 
 use super::mark::MARK;
+use super::saver::Saver;
 use crate::source::Time;
 use crate::source::storage::{Extent, Storage};
 
@@ -141,6 +148,12 @@ pub(crate) struct Header {
     pub(crate) image_size: u64,
     /// The MD5 of the image without the kept bytes.
     pub(crate) image_digest: [u8; DIGEST],
+    /// The process that saves.
+    pub(crate) saver: Saver,
+    /// The number of the source's device for that process.
+    pub(crate) device: u64,
+    /// The number in the image's name.
+    pub(crate) image_number: u32,
 }
 
 impl Header {
@@ -234,6 +247,12 @@ impl Header {
             bytes.extend(number.to_be_bytes());
         }
         bytes.extend(self.image_digest);
+        let Saver { machine, boot, namespace, pid } = self.saver;
+        for number in [machine, boot, namespace, pid] {
+            bytes.extend(number.to_be_bytes());
+        }
+        bytes.extend(self.device.to_be_bytes());
+        bytes.extend(self.image_number.to_be_bytes());
         bytes.resize(HEADER - DIGEST, 0);
         let digest = Md5::digest(&bytes);
         bytes.extend(digest);
@@ -243,6 +262,7 @@ impl Header {
     /// Parses a header whose checksum is right; `None` if it has another version or impossible numbers.
     fn from_bytes(bytes: &[u8; HEADER]) -> Option<Self> {
         let number_at = |at: usize| Some(u64::from_be_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
+        let word_at = |at: usize| Some(u32::from_be_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
         if bytes.get(8..10)? != VERSION.to_be_bytes() {
             return None;
         }
@@ -268,6 +288,14 @@ impl Header {
             insert_at: number_at(80)?,
             image_size: number_at(88)?,
             image_digest: bytes.get(96..112)?.try_into().ok()?,
+            saver: Saver {
+                machine: word_at(112)?,
+                boot: word_at(116)?,
+                namespace: word_at(120)?,
+                pid: word_at(124)?,
+            },
+            device: number_at(128)?,
+            image_number: word_at(136)?,
         };
         let most = i64::MAX as u64 / 4;
         let numbers = [header.old_size, header.new_size, header.kept_to, header.shift, header.insert_at];
@@ -381,6 +409,20 @@ pub(crate) fn begins<S: Storage>(storage: &S, dir: &S::Dir, name: &OsStr) -> boo
     let mut magic = [0; MAGIC.len()];
     let read = storage.open(dir, name, false).and_then(|file| storage.read_at(&file, 0, &mut magic));
     read.is_ok() && magic == *MAGIC
+}
+
+/// True if a file is a journal, or one that is just being written.
+pub(crate) fn may_begin<S: Storage>(storage: &S, dir: &S::Dir, name: &OsStr) -> bool {
+    let first = storage.open(dir, name, false).and_then(|file| first_bytes(storage, &file));
+    first.is_ok_and(|first| first.starts_with(MAGIC) || first.iter().all(|byte| *byte == 0))
+}
+
+/// Returns the header of a journal, or what is there of it.
+pub(crate) fn first_bytes<S: Storage>(storage: &S, file: &S::File) -> io::Result<Vec<u8>> {
+    let mut first = vec![0; HEADER];
+    let read = storage.read_at(file, 0, &mut first)?;
+    first.truncate(read);
+    Ok(first)
 }
 
 /// True if a file, directory or link has a name. A link is not followed.

@@ -1,10 +1,10 @@
-//! Opens a source for writing and locks it.
+//! Locks a source, and opens it for writing.
 
 use std::ffi::OsStr;
 use std::io;
 use std::time::Duration;
 
-use super::lock;
+use super::lock::{self, Holder};
 use super::sidecar::HeldSource;
 use crate::error::{Error, Kind, Result};
 use crate::source::storage::{Rights, Storage};
@@ -15,6 +15,20 @@ const ATTEMPTS: usize = 8;
 /// the attempts.
 const LOCK_ATTEMPTS: usize = 30;
 const PAUSE: Duration = Duration::from_millis(10);
+/// How many times [`LOCK_ATTEMPTS`] are made while the lock is not that of a mount, which keeps it.
+const LOCK_ROUNDS: usize = 10;
+/// The number of attempts to open a file for writing on which another program has a lease. The kernel ends such a lease
+/// after 45 s (`/proc/sys/fs/lease-break-time`), or when the program gives it up.
+const LEASE_ATTEMPTS: usize = 6000;
+
+/// How long to wait for the lock that another program has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Patience {
+    /// Not at all.
+    None,
+    /// While a short save of another program may have it.
+    ForSave,
+}
 
 /// A file that is open for writing.
 #[derive(Debug)]
@@ -27,30 +41,66 @@ pub(super) struct Opened<F> {
     pub(super) lock_error: Option<String>,
 }
 
-/// Opens the file, and locks it if its file system has locks.
-pub(super) fn open_locked<S: Storage>(storage: &S, source: &HeldSource<S>) -> Result<Opened<S::File>> {
+/// Locks the file if its file system has locks, and opens it for writing.
+///
+/// The lock is taken through a descriptor that is open for reading only: a program that saves the file may need a lease,
+/// which no writing descriptor may stand beside.
+pub(super) fn open_locked<S: Storage>(
+    storage: &S,
+    source: &HeldSource<S>,
+    patience: Patience,
+) -> Result<Opened<S::File>> {
     let label = || source.label(storage);
     for _ in 0..ATTEMPTS {
-        let file = source.open(storage, true).map_err(|error| not_writable(error).of(label()))?;
-        let identity = storage.meta(&file)?.identity;
-        let locked =
-            lock_apart(storage, &source.dir, &source.name, &file, |file| lock_patiently(storage, file));
-        let (lock, lock_error) = match locked {
-            Ok(lock) => (lock, None),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                let holder = lock::holder(&identity, &label(), &source.note(), source.state.as_deref());
-                return Err(Error::new(Kind::Busy, holder.to_string()).of(label()));
-            }
-            Err(error) if lock::unsupported(&error) => (None, Some(error.to_string())),
+        let apart = source.open(storage, false).map_err(|error| not_writable(error).of(label()))?;
+        let identity = storage.meta(&apart)?.identity;
+        let locked = lock_patiently(storage, &apart, patience, || {
+            lock::holder(&identity, &label(), &source.note(), source.state.as_deref())
+        });
+        let mut lock_error = None;
+        let mut locks_writer = false;
+        match locked {
+            Ok(None) => {}
+            Ok(Some(holder)) => return Err(Error::new(Kind::Busy, holder.to_string()).of(label())),
+            // On NFS only a writing descriptor can be locked.
+            Err(error) if error.raw_os_error() == Some(libc::EBADF) => locks_writer = true,
+            Err(error) if lock::unsupported(&error) => lock_error = Some(error.to_string()),
             Err(error) => return Err(Error::from(error).within("can't lock the file").of(label())),
-        };
+        }
+        let file = open_to_write(storage, source).map_err(|error| error.of(label()))?;
+        if locks_writer {
+            match storage.lock(&file) {
+                Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    return Err(Error::new(Kind::Busy, Holder::default().to_string()).of(label()));
+                }
+                Err(error) if lock::unsupported(&error) => lock_error = Some(error.to_string()),
+                Err(error) => return Err(Error::from(error).within("can't lock the file").of(label())),
+            }
+        }
         // The previous holder of the lock may have replaced the file.
-        if source.meta(storage).is_ok_and(|meta| meta.identity.same_file(&identity)) {
+        if storage.meta(&file)?.identity.same_file(&identity)
+            && source.meta(storage).is_ok_and(|meta| meta.identity.same_file(&identity))
+        {
+            let lock = (!locks_writer && lock_error.is_none()).then_some(apart);
             return Ok(Opened { file, lock, lock_error });
         }
     }
     let why = "is replaced by other programs again and again: try again when they are done";
     Err(Error::new(Kind::Busy, why).of(label()))
+}
+
+/// Opens the source for writing. Waits for a program that has a lease on it to give it up.
+pub(super) fn open_to_write<S: Storage>(storage: &S, source: &HeldSource<S>) -> Result<S::File> {
+    for _ in 0..LEASE_ATTEMPTS {
+        match source.open(storage, true) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => storage.wait(PAUSE),
+            opened => return opened.map_err(not_writable),
+        }
+    }
+    let why = "another program has a lease on the file, such as a file server for one of its clients: try again when \
+               that program has closed the file";
+    Err(Error::new(Kind::Busy, why))
 }
 
 /// Fails with ESTALE if the file has other rights than these.
@@ -61,7 +111,7 @@ pub(super) fn check_rights<S: Storage>(storage: &S, file: &S::File, rights: Opti
     }
 }
 
-/// Locks an open file through a second descriptor, which is open for reading only, so that the writing
+/// Locks an open file, which has this name, through a second descriptor, which is open for reading only, so that the writing
 /// descriptor can be closed for a while. Returns `None` where only a writing descriptor can be locked (NFS):
 /// `file` itself is locked then.
 pub(super) fn lock_apart<S: Storage>(
@@ -72,24 +122,43 @@ pub(super) fn lock_apart<S: Storage>(
     lock: impl Fn(&S::File) -> io::Result<()>,
 ) -> io::Result<Option<S::File>> {
     let apart = storage.open(dir, name, false)?;
+    if !storage.meta(&apart)?.identity.same_file(&storage.meta(file)?.identity) {
+        return Err(io::ErrorKind::NotFound.into());
+    }
     match lock(&apart) {
         Err(error) if error.raw_os_error() == Some(libc::EBADF) => lock(file).map(|()| None),
         answer => answer.map(|()| Some(apart)),
     }
 }
 
-/// Locks the file. While another program holds the lock, retries for a moment.
+/// Locks the file. Returns the holder of the lock if another program keeps it.
 ///
 /// A program that has just closed the file may still seem to hold the lock: if another thread of the program
-/// forks, the child keeps the program's descriptors, the lock's included, until exec.
-fn lock_patiently<S: Storage>(storage: &S, file: &S::File) -> io::Result<()> {
-    for _ in 0..LOCK_ATTEMPTS {
-        match storage.lock(file) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => std::thread::sleep(PAUSE),
-            answer => return answer,
+/// forks, the child keeps the program's descriptors, the lock's included, until exec. A program that saves the file holds
+/// the lock for the time of the save, a mount for its whole life.
+fn lock_patiently<S: Storage>(
+    storage: &S,
+    file: &S::File,
+    patience: Patience,
+    holder: impl Fn() -> Holder,
+) -> io::Result<Option<Holder>> {
+    let rounds = if patience == Patience::None { 0 } else { LOCK_ROUNDS };
+    for _ in 0..rounds {
+        for _ in 0..LOCK_ATTEMPTS {
+            match storage.lock(file) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => std::thread::sleep(PAUSE),
+                answer => return answer.map(|()| None),
+            }
+        }
+        let holder = holder();
+        if holder.mount_point.is_some() {
+            return Ok(Some(holder));
         }
     }
-    storage.lock(file)
+    match storage.lock(file) {
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(Some(holder())),
+        answer => answer.map(|()| None),
+    }
 }
 
 /// Takes a lease on the file. While a program has the file open for writing, retries for a moment, for the

@@ -1,5 +1,5 @@
-//! The files of a save: the journal, and the image, a new file that takes the source's place or is copied
-//! into it.
+//! The files of a save: the journal, and the [image](super::image), a new file that takes the source's place or is
+//! copied into it.
 //!
 //! Both lie beside the source. If no file can be created there, they lie in the user's state directory under
 //! a name derived from the source's path. Either directory is held open: a save works with names in it.
@@ -11,32 +11,32 @@ use std::path::{Path, PathBuf};
 
 use md5::{Digest, Md5};
 
+use super::image;
 use crate::error::{Error, Kind};
 use crate::format::editor::SaveTarget;
 use crate::source::storage::{Meta, Storage, System};
 
 const JOURNAL: &str = ".asdf-mount-journal";
-const IMAGE: &str = ".asdf-mount-new";
 
 /// Maximum length of a file name on common file systems.
 const MAX_NAME: usize = 255;
 /// Maximum number of journals that are set aside, which means renamed because they can't be used.
 const MAX_SET_ASIDE: usize = 1000;
 
-/// Journal and image of one source, as names in a directory that is held open.
+/// The place of one source's journal and images: names in a directory that is held open.
 #[derive(Clone, Debug)]
 pub(crate) struct Sidecars<S: Storage> {
     /// The directory.
     pub(crate) dir: S::Dir,
     /// The journal.
     pub(crate) journal: OsString,
-    /// The image: a new file that takes the source's place, or from which the source is rewritten.
-    pub(crate) image: OsString,
+    /// The start of the names of images.
+    pub(super) stem: OsString,
 }
 
 impl<S: Storage> Sidecars<S> {
     fn new(dir: S::Dir, stem: &OsStr) -> Self {
-        Self { dir, journal: with(stem, JOURNAL), image: with(stem, IMAGE) }
+        Self { dir, journal: with(stem, JOURNAL), stem: stem.to_owned() }
     }
 
     /// Returns the path of a name in the directory, for messages.
@@ -176,20 +176,20 @@ impl HeldSource<System> {
     }
 }
 
-fn with(stem: &OsStr, suffix: &str) -> OsString {
+pub(super) fn with(stem: &OsStr, suffix: &str) -> OsString {
     let mut name = stem.to_owned();
     name.push(suffix);
     name
 }
 
-/// Room for the longest suffix: `.asdf-mount-journal.aside-1000`.
-const SUFFIX_SPACE: usize = 40;
+/// Room for the longest suffix: that of an image.
+const SUFFIX_SPACE: usize = 72;
 
 /// True if `name` is the name of a journal or an image, in use or set aside.
 pub(crate) fn is_sidecar(name: &OsStr) -> bool {
-    let name = name.to_string_lossy();
-    let stem = name.rsplit_once(".aside").map_or(&*name, |(stem, _)| stem);
-    name.starts_with('.') && (stem.ends_with(JOURNAL) || stem.ends_with(IMAGE))
+    let text = name.to_string_lossy();
+    let stem = text.rsplit_once(".aside").map_or(&*text, |(stem, _)| stem);
+    text.starts_with('.') && (stem.ends_with(JOURNAL) || image::is_image(name))
 }
 
 /// Returns names for setting aside a file, best first.
@@ -268,6 +268,7 @@ fn hash(name: &OsStr) -> OsString {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::format::asdf::edit::saver::Saver;
 
     #[test]
     fn names_are_short_enough_and_differ() {
@@ -275,8 +276,9 @@ mod tests {
         let source = |name: &str| HeldSource::new(&System, dir.clone(), OsStr::new(name), None).unwrap();
         let place = source("b.asdf").beside();
         assert_eq!(place.journal, ".b.asdf.asdf-mount-journal");
-        assert_eq!(place.image, ".b.asdf.asdf-mount-new");
-        for name in [&place.journal, &place.image, &aside(&place.journal).nth(1).unwrap()] {
+        let image = image::name(&place.stem, Saver::this(), 0);
+        let replaced = image::name_of_replaced(&place.stem);
+        for name in [&place.journal, &image, &replaced, &aside(&place.journal).nth(1).unwrap()] {
             assert!(is_sidecar(name), "{name:?}");
         }
         for name in ["b.asdf", ".b.asdf", "b.asdf-mount-new", ".b.asdf-mount-newer"] {
@@ -284,8 +286,13 @@ mod tests {
         }
         let long = |last: &str| source(&format!("{}{last}", "x".repeat(250)));
         assert_ne!(long("y").beside().journal, long("z").beside().journal);
-        let last = aside(&long("y").beside().journal).last().unwrap();
-        assert!(last.len() <= MAX_NAME);
+        for stem in [long("y"), source(&"x".repeat(MAX_NAME - SUFFIX_SPACE - 1))] {
+            let place = stem.beside();
+            let pid = u32::MAX.to_string().len() - std::process::id().to_string().len();
+            for name in [aside(&place.journal).last().unwrap(), image::name_of_replaced(&place.stem)] {
+                assert!(name.len() + pid <= MAX_NAME, "{name:?}");
+            }
+        }
         assert_ne!(source("b").key, source("c").key);
     }
 }

@@ -6,14 +6,15 @@
 use std::cell::RefCell;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 
 use super::apply::{Done, SaveJob, Stopped};
 use super::index::{Indexed, Tail};
 use super::layout::{Layout, version};
 use super::lock;
-use super::opened::{Opened, check_rights, open_locked};
+use super::opened::{Opened, Patience, check_rights, open_locked};
 use super::plan::PlannedChange;
-use super::recover::{is_left, recover};
+use super::recover::{By, Claim, is_left, recover};
 use super::sidecar::HeldSource;
 use super::{Applied, SaveOptions, SavePlan, tail};
 use crate::error::{Error, Kind, Result};
@@ -53,6 +54,8 @@ pub struct Target<S: Storage = System> {
     pub(super) rights: Option<Rights>,
     /// True if the last rename over the source may not be durable.
     pub(super) rename_unsynced: bool,
+    /// True if a save could not remove one of its files.
+    is_left: AtomicBool,
 }
 
 /// A text that becomes the head of a file, with its version.
@@ -80,9 +83,10 @@ impl<S: Storage> Target<S> {
 
     /// Opens, locks and recovers a file in a directory that is held open.
     pub(super) fn open(storage: S, held: HeldSource<S>) -> Result<Self> {
-        let Opened { file, lock, lock_error } = open_locked(&storage, &held)?;
+        let Opened { file, lock, lock_error } = open_locked(&storage, &held, Patience::ForSave)?;
         let label = || held.label(&storage);
-        let recovered = recover(&storage, &file, &held).map_err(|error| error.of(label()))?;
+        let claim = Claim { by: By::Editor, is_locked: lock_error.is_none() };
+        let recovered = recover(&storage, &file, &held, claim).map_err(|error| error.of(label()))?;
         held.check_places(&storage).map_err(|error| error.of(label()))?;
         Ok(Self {
             storage,
@@ -97,6 +101,7 @@ impl<S: Storage> Target<S> {
             limits: DeviceLimits::default(),
             rights: None,
             rename_unsynced: false,
+            is_left: AtomicBool::new(false),
         })
     }
 
@@ -326,8 +331,10 @@ impl<S: Storage> Target<S> {
 
     /// Finishes or undoes a save of this process that could be neither finished nor undone, and removes its files.
     fn recover_again(&mut self) -> Result<()> {
-        if is_left(&self.storage, &self.held) {
-            self.recovered = recover(&self.storage, &self.file, &self.held)?;
+        if *self.is_left.get_mut() || is_left(&self.storage, &self.held) {
+            let claim = Claim { by: By::Editor, is_locked: self.lock_error.is_none() };
+            self.recovered = recover(&self.storage, &self.file, &self.held, claim)?;
+            *self.is_left.get_mut() = false;
             // The file is now the old or the new one. Both are known to this process, so this is no conflict.
             self.layout = Some(Layout::read(&self.storage, &self.file, &self.label())?);
         }
@@ -335,7 +342,7 @@ impl<S: Storage> Target<S> {
     }
 
     fn open_anew(&mut self) -> Result<()> {
-        let opened = open_locked(&self.storage, &self.held)?;
+        let opened = open_locked(&self.storage, &self.held, Patience::ForSave)?;
         check_rights(&self.storage, &opened.file, self.rights)?;
         (self.file, self.lock, self.lock_error) = (opened.file, opened.lock, opened.lock_error);
         self.reads_only = false;
@@ -439,6 +446,7 @@ impl<S: Storage> Target<S> {
             source: source.into(),
             limits: &self.limits,
             leased: self.reads_only,
+            is_left: &self.is_left,
             readers: RefCell::new(readers),
             syncs: fsyncs.into(),
         }

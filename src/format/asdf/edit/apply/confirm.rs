@@ -10,9 +10,11 @@ use std::path::Path;
 use super::{SaveJob, Stopped};
 use crate::error::{Error, Kind};
 use crate::format::asdf::edit::half_saved::{HalfSaved, NewBytes};
-use crate::format::asdf::edit::journal::Journal;
+use crate::format::asdf::edit::image::Image;
+use crate::format::asdf::edit::journal::{Header, Journal, Method};
+use crate::format::asdf::edit::plan::GRAIN;
 use crate::format::asdf::edit::sidecar::Sidecars;
-use crate::source::storage::{Storage, Watch};
+use crate::source::storage::{Extent, Extents, Storage, Watch};
 use crate::source::{Identity, Moved};
 
 /// A source that has all bytes of the new file, and the journal that can still undo the save.
@@ -20,10 +22,21 @@ use crate::source::{Identity, Moved};
 pub(crate) struct Unconfirmed<S: Storage> {
     pub(super) sidecars: Sidecars<S>,
     pub(super) journal: Journal<S>,
-    pub(super) image: Option<S::File>,
+    /// The image from which the source is written, if there is one.
+    pub(super) image: Option<(Image<S>, S::File)>,
     pub(super) watch: Option<Watch>,
+    /// Of a save in place, where the bytes of the source were on the disk before.
+    pub(super) before: Option<Vec<Extent>>,
     /// True if bytes have moved by an insertion.
     pub(super) inserted: bool,
+    /// True if another program has written to the source meanwhile, and only where the save did not.
+    pub(super) is_beside: bool,
+}
+
+impl<S: Storage> Unconfirmed<S> {
+    pub(super) fn image_file(&self) -> Option<&S::File> {
+        self.image.as_ref().map(|(_, file)| file)
+    }
 }
 
 impl<S: Storage> SaveJob<'_, S> {
@@ -32,20 +45,60 @@ impl<S: Storage> SaveJob<'_, S> {
     pub(crate) fn confirm(&self, written: &Unconfirmed<S>) -> Result<Identity, Stopped> {
         // Taken before the comparison, which would notice a write that is in it.
         let saved = self.storage.meta(self.file)?.identity;
-        let Unconfirmed { journal, image, watch, .. } = written;
-        let half_saved = HalfSaved::new(self.storage, self.file, journal, image.as_ref());
+        let Unconfirmed { journal, watch, .. } = written;
+        let half_saved = HalfSaved::new(self.storage, self.file, journal, written.image_file());
         let is_written_by_others = watch.as_ref().is_some_and(|watch| watch.is_written_by_others(false));
+        // The file has the time of the other program's write, not that of the save, so that the write is noticed.
+        let saved_beside = Identity { mtime: (0, 0), ..saved };
         if !is_written_by_others && self.is_as_written(&half_saved, journal.header.way)? {
-            return Ok(saved);
+            return Ok(if written.is_beside { saved_beside } else { saved });
+        }
+        if self.is_written_beside(&half_saved, &journal.header, written.before.as_deref())? {
+            return Ok(saved_beside);
         }
         match half_saved.new_bytes().map_err(Stopped::Failed)? {
-            // The other program has written elsewhere, as if the save had ended before. The file has its time, not that
-            // of the save, so that its write is noticed.
-            NewBytes::All if journal.header.shift == 0 => Ok(Identity { mtime: (0, 0), ..saved }),
+            // The other program has written elsewhere, as if the save had ended before.
+            NewBytes::All if journal.header.shift == 0 => Ok(saved_beside),
             // If blocks have moved, it may have computed before where to write.
             NewBytes::All | NewBytes::Some => Err(Stopped::Overwritten),
             NewBytes::None => Err(Stopped::SourceChanged),
         }
+    }
+
+    /// True if another program has written to the source during a save in place, and only where the save did not: it has
+    /// not written the file anew.
+    pub(super) fn is_written_beside(
+        &self,
+        half_saved: &HalfSaved<'_, S>,
+        header: &Header,
+        before: Option<&[Extent]>,
+    ) -> Result<bool, Stopped> {
+        let Some(before) = before else { return Ok(false) };
+        if header.way != Method::InPlace || header.grows {
+            return Ok(false);
+        }
+        if !half_saved.has_all_ranges().map_err(Stopped::Failed)? {
+            return Ok(false);
+        }
+        let Extents::Known(now) = self.storage.extents(self.file)? else { return Ok(false) };
+        // A program that writes the whole file truncates it first, so that no block stays where it was on the disk. The
+        // save itself may move the pages that it writes.
+        let from = header.kept_from.next_multiple_of(GRAIN);
+        let place_of = |extent: &Extent, at: u64| Some(extent.physical + at.checked_sub(extent.logical)?);
+        let is_there = |extent: &Extent| {
+            let at = extent.logical.max(from);
+            let old = before.iter().find(|old| old.logical <= at && at < old.logical.saturating_add(old.len));
+            at < extent.logical.saturating_add(extent.len)
+                && old.is_some_and(|old| place_of(old, at) == place_of(extent, at))
+        };
+        let is_same = now.iter().any(is_there);
+        if is_same {
+            tracing::warn!(
+                "{}: the tree is saved; another program wrote to the blocks during the save",
+                self.held.label(self.storage).display()
+            );
+        }
+        Ok(is_same)
     }
 
     /// Ends a save that succeeded.
@@ -70,14 +123,14 @@ impl<S: Storage> SaveJob<'_, S> {
                 return overwritten(&self.journal_label(&written.sidecars));
             }
             Stopped::Failed(_) | Stopped::Unsuited(_) => {
-                let Unconfirmed { journal, image, watch, inserted, .. } = &written;
+                let Unconfirmed { journal, watch, inserted, .. } = &written;
                 let is_written_by_others = || {
                     watch.as_ref().is_some_and(|watch| watch.is_exact() && watch.is_written_by_others(true))
                 };
                 if is_written_by_others() {
                     return self.abandon(written, Stopped::Overwritten);
                 }
-                let half_saved = HalfSaved::new(self.storage, self.file, journal, image.as_ref());
+                let half_saved = HalfSaved::new(self.storage, self.file, journal, written.image_file());
                 let undone = self.undo_announced(&half_saved, &journal.header, *inserted);
                 self.syncs.set(self.syncs.get() + half_saved.syncs());
                 if let Err(undoing) = undone {
@@ -112,20 +165,14 @@ impl<S: Storage> SaveJob<'_, S> {
     pub(super) fn remove_journal(&self, written: Unconfirmed<S>) {
         let Unconfirmed { sidecars, journal, image, .. } = written;
         // If the journal's name stays or reappears after a crash, recovery finds that the save is complete.
-        let removed = self.storage.unlink(&sidecars.dir, &sidecars.journal).and_then(|()| match &image {
+        let removed = self.unlink_journal(&sidecars, &journal.file);
+        if let Some((image, _)) = &image
             // The image must not be removed before the removal of the journal is durable.
-            Some(_) => self.sync_dir(&sidecars.dir),
-            None => Ok(()),
-        });
-        if removed.is_ok() && image.is_some() {
-            self.remove_image(&sidecars);
+            && removed.and_then(|()| self.sync_dir(&sidecars.dir)).is_ok()
+        {
+            self.remove_image(image);
         }
         self.storage.close(journal.file);
-    }
-
-    /// Removes an image that no recovery will need.
-    pub(super) fn remove_image(&self, sidecars: &Sidecars<S>) {
-        let _ = self.storage.unlink(&sidecars.dir, &sidecars.image);
     }
 }
 

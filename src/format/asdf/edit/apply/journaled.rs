@@ -1,16 +1,21 @@
 //! Changes the source itself after the journal is durable.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use super::confirm::Unconfirmed;
 use super::ranges::{View, differing};
 use super::{Done, PIECE, SaveJob, Stopped, unsuited, unsuited_or_failed};
 use crate::format::asdf::edit::SavePlan;
 use crate::format::asdf::edit::half_saved::{HalfSaved, SourceState};
-use crate::format::asdf::edit::journal::{DIGEST, Header, Journal, Method, Range, Writer};
+use crate::format::asdf::edit::image::Image;
+use crate::format::asdf::edit::journal::{
+    DIGEST, Header, Journal, Method, Range, Writer, first_bytes, may_begin,
+};
 use crate::format::asdf::edit::layout::version;
 use crate::format::asdf::edit::mark;
 use crate::format::asdf::edit::recover::check_believed;
+use crate::format::asdf::edit::saver::Saver;
 use crate::format::asdf::edit::sidecar::{JournalPlace, Sidecars, elsewhere, nowhere};
 use crate::source::Identity;
 use crate::source::storage::{Extent, Extents, Storage, Watch};
@@ -18,6 +23,9 @@ use crate::source::storage::{Extent, Extents, Storage, Watch};
 /// The least free space for overwriting on a copy-on-write file system: with less it may run out of room for
 /// its own tables.
 const MIN_ROOM: u64 = 16 << 20;
+/// The number of attempts to create a journal while another program has its own there, and the pause between them.
+const JOURNAL_ATTEMPTS: usize = 100;
+const JOURNAL_PAUSE: Duration = Duration::from_millis(10);
 
 /// The ranges of a written journal, and the digest of the bytes that the save leaves unchanged.
 type Written = (Vec<Range>, [u8; DIGEST]);
@@ -74,7 +82,7 @@ impl<S: Storage> SaveJob<'_, S> {
         let mut tried = Vec::new();
         for place in self.held.places() {
             match self.make_image(place) {
-                Ok((sidecars, image)) => return self.rewrite_from(sidecars, image),
+                Ok((image, file)) => return self.rewrite_from(image, file),
                 Err(error) if elsewhere(&error) => tried.push((self.label(place), error)),
                 Err(error) => return Err(error.into()),
             }
@@ -94,9 +102,9 @@ impl<S: Storage> SaveJob<'_, S> {
         }
     }
 
-    fn make_image(&self, place: JournalPlace) -> std::io::Result<(Sidecars<S>, S::File)> {
+    fn make_image(&self, place: JournalPlace) -> std::io::Result<(Image<S>, S::File)> {
         let sidecars = self.held.prepare(self.storage, place)?;
-        let file = self.create_image(&sidecars)?;
+        let (image, file) = Image::create(self.storage, sidecars)?;
         // If the image does not share its bytes with the source, they have to be overwritten in the source.
         let is_short = self.is_short_of_room(self.change.new_size().saturating_mul(2));
         let device = self.change.identity.device;
@@ -116,27 +124,28 @@ impl<S: Storage> SaveJob<'_, S> {
             _ => Err(std::io::Error::from_raw_os_error(libc::EOPNOTSUPP)),
         };
         match answer {
-            Ok(()) => Ok((sidecars, file)),
+            Ok(()) => Ok((image, file)),
             Err(error) => {
-                let _ = self.storage.unlink(&sidecars.dir, &sidecars.image);
+                self.remove_image(&image);
                 Err(error)
             }
         }
     }
 
-    fn rewrite_from(&self, sidecars: Sidecars<S>, image: S::File) -> Result<Unconfirmed<S>, Stopped> {
+    fn rewrite_from(&self, image: Image<S>, file: S::File) -> Result<Unconfirmed<S>, Stopped> {
         // The journal lies in the same directory as its image.
-        let header = self.header(Method::Image, Some(&image));
+        let sidecars = image.place.clone();
+        let header = self.header(Method::Image, Some((&image, &file)));
         let journal = header.and_then(|header| self.write_journal_in(&sidecars, header, &[]));
         match journal {
-            Ok(journal) => self.carry_out(sidecars, journal, Some(image)),
+            Ok(journal) => self.carry_out(sidecars, journal, Some((image, file))),
             Err(error) => {
-                self.remove_image(&sidecars);
+                self.remove_image(&image);
                 Err(if elsewhere(&error) {
-                    let tried = [(sidecars.label(self.storage, &sidecars.journal), error)];
+                    let tried = [(self.journal_label(&sidecars), error)];
                     Stopped::Failed(nowhere("the journal can't be written", &tried))
                 } else {
-                    error.into()
+                    changed_or_failed(error)
                 })
             }
         }
@@ -152,14 +161,14 @@ impl<S: Storage> SaveJob<'_, S> {
             });
             match written {
                 Err(error) if elsewhere(&error) => tried.push((self.label(place), error)),
-                answer => return Ok(answer?),
+                answer => return answer.map_err(changed_or_failed),
             }
         }
         Err(Stopped::Failed(nowhere("the journal can't be written", &tried)))
     }
 
     /// Returns the header of a journal. `image` is the image from which the source will be written.
-    fn header(&self, way: Method, image: Option<&S::File>) -> std::io::Result<Header> {
+    fn header(&self, way: Method, image: Option<(&Image<S>, &S::File)>) -> std::io::Result<Header> {
         let change = self.change;
         let inserts = way == Method::Insert;
         // A refused insertion may have changed the file's time since the change was planned.
@@ -177,10 +186,14 @@ impl<S: Storage> SaveJob<'_, S> {
             insert_at: if inserts { change.insert_at() } else { 0 },
             image_size: 0,
             image_digest: [0; DIGEST],
+            saver: Saver::this(),
+            device: source.device,
+            image_number: 0,
         };
-        if let Some(image) = image {
-            header.image_size = self.storage.meta(image)?.identity.size;
-            header.image_digest = header.digest_image(self.storage, image)?;
+        if let Some((image, file)) = image {
+            header.image_number = image.number;
+            header.image_size = self.storage.meta(file)?.identity.size;
+            header.image_digest = header.digest_image(self.storage, file)?;
         }
         Ok(header)
     }
@@ -191,13 +204,15 @@ impl<S: Storage> SaveJob<'_, S> {
         header: Header,
         extents: &[Extent],
     ) -> std::io::Result<Journal<S>> {
-        let file = self.storage.create(&sidecars.dir, &sidecars.journal)?;
+        let file = self.create_journal(sidecars)?;
         let written = self
             .write_records(Writer::new(self.storage, &file, &header), &header, extents)
             // The journal and its name may become durable in any order, because the source is changed only
             // after both are.
             .and_then(|written| self.sync_with_dir(&file, &sidecars.dir).map(|()| written))
-            .and_then(|written| check_believed(self.storage, &file, self.file).map(|()| written));
+            .and_then(|written| check_believed(self.storage, &file, self.file).map(|()| written))
+            // A program that shares no locks with this one may have taken an unfinished journal for one of a crash.
+            .and_then(|written| self.check_named(sidecars, &file).map(|()| written));
         match written {
             Ok((ranges, rest)) => Ok(Journal {
                 file,
@@ -211,12 +226,47 @@ impl<S: Storage> SaveJob<'_, S> {
             Err(error) => {
                 // The source is unchanged, so an unfinished journal is harmless. But if the next place
                 // succeeds, this journal's name must not reappear after a crash.
-                if self.storage.unlink(&sidecars.dir, &sidecars.journal).is_ok() {
+                if self.unlink_journal(sidecars, &file).is_ok() {
                     let _ = self.storage.sync_dir(&sidecars.dir);
                 }
                 Err(error)
             }
         }
+    }
+
+    /// Creates the journal. Waits a moment for a save of another program that has its journal there.
+    fn create_journal(&self, sidecars: &Sidecars<S>) -> std::io::Result<S::File> {
+        for _ in 0..JOURNAL_ATTEMPTS {
+            match self.storage.create(&sidecars.dir, &sidecars.journal) {
+                Err(error)
+                    if error.kind() == std::io::ErrorKind::AlreadyExists
+                        && may_begin(self.storage, &sidecars.dir, &sidecars.journal) =>
+                {
+                    self.storage.wait(JOURNAL_PAUSE);
+                }
+                created => return created,
+            }
+        }
+        Err(std::io::Error::from_raw_os_error(libc::EBUSY))
+    }
+
+    /// Fails if the journal has lost its name.
+    fn check_named(&self, sidecars: &Sidecars<S>, journal: &S::File) -> std::io::Result<()> {
+        let is_named = if self.storage.is_remote(journal) {
+            // The inode number of a file may change there. No other save has the same header.
+            let named = self.storage.open(&sidecars.dir, &sidecars.journal, false)?;
+            first_bytes(self.storage, &named)? == first_bytes(self.storage, journal)?
+        } else {
+            let named = self.storage.meta_at(&sidecars.dir, &sidecars.journal)?.identity;
+            named.same_file(&self.storage.meta(journal)?.identity)
+        };
+        if is_named { Ok(()) } else { Err(std::io::Error::from_raw_os_error(libc::EBUSY)) }
+    }
+
+    /// Removes the name of the journal, unless it is another program's by now.
+    pub(super) fn unlink_journal(&self, sidecars: &Sidecars<S>, journal: &S::File) -> std::io::Result<()> {
+        self.check_named(sidecars, journal)?;
+        self.storage.unlink(&sidecars.dir, &sidecars.journal)
     }
 
     fn write_records(
@@ -271,12 +321,17 @@ impl<S: Storage> SaveJob<'_, S> {
         &self,
         sidecars: Sidecars<S>,
         journal: Journal<S>,
-        image: Option<S::File>,
+        image: Option<(Image<S>, S::File)>,
     ) -> Result<Unconfirmed<S>, Stopped> {
         // A write of a program that appends to a stream can't be told from one into the head, and does no harm.
         let is_watched = !self.storage.is_remote(self.file) && !journal.header.grows;
         let watch = if is_watched { self.storage.watch(self.file) } else { None };
-        let mut written = Unconfirmed { sidecars, journal, image, watch, inserted: false };
+        let before = match journal.header.way {
+            Method::InPlace if watch.is_some() => self.known_extents(),
+            _ => None,
+        };
+        let mut written =
+            Unconfirmed { sidecars, journal, image, watch, before, inserted: false, is_beside: false };
         match self.check_unchanged() {
             Ok(()) => {}
             Err(stopped) => {
@@ -284,10 +339,18 @@ impl<S: Storage> SaveJob<'_, S> {
                 return Err(stopped);
             }
         }
-        self.announce(&written.journal, written.image.as_ref());
+        self.announce(&written.journal, written.image_file());
         match self.write_source(&mut written) {
             Ok(()) => Ok(written),
             Err(stopped) => Err(self.abandon(written, stopped)),
+        }
+    }
+
+    /// Returns where the bytes of the source are on the disk, if the file system says so.
+    fn known_extents(&self) -> Option<Vec<Extent>> {
+        match self.storage.extents(self.file) {
+            Ok(Extents::Known(extents)) => Some(extents),
+            _ => None,
         }
     }
 
@@ -296,8 +359,9 @@ impl<S: Storage> SaveJob<'_, S> {
     /// If another program writes only after this one has written all of the new file, [`confirm`](Self::confirm) decides
     /// what the file is.
     fn write_source(&self, written: &mut Unconfirmed<S>) -> Result<(), Stopped> {
-        let Unconfirmed { journal, image, watch, inserted, .. } = written;
-        let half_saved = HalfSaved::new(self.storage, self.file, journal, image.as_ref());
+        let Unconfirmed { journal, image, watch, before, inserted, is_beside, .. } = written;
+        let image = image.as_ref().map(|(_, file)| file);
+        let half_saved = HalfSaved::new(self.storage, self.file, journal, image);
         let is_written_by_others =
             |beside_own| watch.as_ref().is_some_and(|watch| watch.is_written_by_others(beside_own));
         if journal.header.way == Method::Insert {
@@ -334,7 +398,10 @@ impl<S: Storage> SaveJob<'_, S> {
             is_mixed |= !self.is_as_written(&half_saved, journal.header.way)?;
         }
         if is_mixed {
-            return Err(Stopped::Overwritten);
+            *is_beside = self.is_written_beside(&half_saved, &journal.header, before.as_deref())?;
+            if !*is_beside {
+                return Err(Stopped::Overwritten);
+            }
         }
         if !self.storage.is_remote(self.file) {
             half_saved.sync()?;
@@ -359,4 +426,9 @@ impl<S: Storage> SaveJob<'_, S> {
     pub(super) fn journal_label(&self, sidecars: &Sidecars<S>) -> PathBuf {
         sidecars.label(self.storage, &sidecars.journal)
     }
+}
+
+/// Converts an error of writing the journal: another program's journal means that the program is saving the file.
+fn changed_or_failed(error: std::io::Error) -> Stopped {
+    if error.kind() == std::io::ErrorKind::ResourceBusy { Stopped::SourceChanged } else { error.into() }
 }

@@ -1,54 +1,50 @@
-//! Writes the new file beside the source and renames it over the source. The blocks are cloned or copied.
+//! Writes the new file beside the source and gives it the source's name. The blocks are cloned or copied.
+//!
+//! The file that loses the name keeps another one until it is known to be the one that was copied: another program may
+//! have put its own file there since the last look, also one that shares no locks with this one.
 
+use std::ffi::OsStr;
 use std::ops::Range;
 
-use super::{Done, NewFile, PIECE, SaveJob, Stopped, unsuited_or_failed};
+use super::{Done, NewFile, PIECE, SaveJob, Stopped, cannot, unsuited_or_failed};
 use crate::format::asdf::edit::SavePlan;
+use crate::format::asdf::edit::image::{Image, name_of_replaced};
+use crate::format::asdf::edit::journal::may_begin;
 use crate::format::asdf::edit::opened::lock_apart;
 use crate::format::asdf::edit::plan::GRAIN;
 use crate::format::asdf::edit::sidecar::{JournalPlace, Sidecars};
+use crate::source::Identity;
 use crate::source::storage::Storage;
 
 /// Bytes copied at once, a multiple of [`GRAIN`].
 const COPIED_AT_ONCE: u64 = 64 << 20;
+/// How many times names are swapped back while other programs put files there.
+const SWAPS: usize = 8;
 
 impl<S: Storage> SaveJob<'_, S> {
     /// Writes the new file and puts it in the source's place.
     pub(super) fn replace(&self, clone: bool) -> Result<Done<S>, Stopped> {
         // A rename works within one directory only.
         let sidecars = self.held.prepare(self.storage, JournalPlace::Beside).map_err(unsuited_or_failed)?;
-        let file = self.create_image(&sidecars).map_err(unsuited_or_failed)?;
-        match self.write_and_rename(&sidecars, file, clone) {
+        let (mut image, file) = Image::create(self.storage, sidecars).map_err(unsuited_or_failed)?;
+        match self.write_and_rename(&mut image, file, clone) {
             Ok(file) => {
                 // The new file is in place and complete, but its name may not survive a crash.
-                let error = self.sync_dir(&sidecars.dir).err().map(|error| {
+                let error = self.sync_dir(&image.place.dir).err().map(|error| {
                     crate::Error::from(error).within("the new file is in place, but may not survive a crash")
                 });
                 Ok(Done::NewFile(file, error))
             }
             Err(stopped) => {
-                // The save has already failed. The next recovery removes a file that stays.
-                let _ = self.storage.unlink(&sidecars.dir, &sidecars.image);
+                self.remove_image(&image);
                 Err(stopped)
             }
         }
     }
 
-    /// Creates the new file. A file that an earlier plan could not remove is no longer in use, and is
-    /// replaced.
-    pub(super) fn create_image(&self, sidecars: &Sidecars<S>) -> std::io::Result<S::File> {
-        match self.storage.create(&sidecars.dir, &sidecars.image) {
-            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-                self.storage.unlink(&sidecars.dir, &sidecars.image)?;
-                self.storage.create(&sidecars.dir, &sidecars.image)
-            }
-            answer => answer,
-        }
-    }
-
     fn write_and_rename(
         &self,
-        sidecars: &Sidecars<S>,
+        image: &mut Image<S>,
         file: S::File,
         clone: bool,
     ) -> Result<NewFile<S::File>, Stopped> {
@@ -57,7 +53,7 @@ impl<S: Storage> SaveJob<'_, S> {
         self.storage.keep_attributes(self.file, &file).map_err(unsuited_or_failed)?;
         self.fill(&file, clone)?;
         let lock =
-            lock_apart(self.storage, &sidecars.dir, &sidecars.image, &file, |file| self.storage.lock(file));
+            lock_apart(self.storage, &image.place.dir, &image.name, &file, |file| self.storage.lock(file));
         let lock = match lock {
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
                 return Err(Stopped::SourceChanged);
@@ -68,15 +64,82 @@ impl<S: Storage> SaveJob<'_, S> {
         self.storage.touch(&file);
         self.sync(&file)?;
         self.check_unchanged()?;
+        self.check_no_journal(&image.place)?;
         self.check_lease()?;
         let complete = self.storage.meta(&file)?.identity;
-        if self.leased && self.change.streamed {
-            return self.exchange(sidecars, file, lock, complete);
+        // What is not the image any more must not get the source's name.
+        if !image.is_named(self.storage)? {
+            return Err(Stopped::SourceChanged);
         }
-        let renamed = self.storage.rename(&sidecars.dir, &sidecars.image, &self.held.name);
-        renamed.map_err(unsuited_or_failed)?;
+        image.complete(self.storage)?;
+        if self.leased && self.change.streamed {
+            return self.exchange(image, file, lock, complete);
+        }
+        self.put_in_place(image)?;
         let saved = self.as_saved(&file, complete).unwrap_or(complete);
         Ok(NewFile { file, lock, saved })
+    }
+
+    /// Fails if a journal is there: a program with which this one shares no locks is changing the source.
+    fn check_no_journal(&self, sidecars: &Sidecars<S>) -> Result<(), Stopped> {
+        if may_begin(self.storage, &sidecars.dir, &sidecars.journal) {
+            return Err(Stopped::SourceChanged);
+        }
+        Ok(())
+    }
+
+    /// Gives the image the source's name, and removes the source.
+    fn put_in_place(&self, image: &Image<S>) -> Result<(), Stopped> {
+        let dir = &image.place.dir;
+        let name = &self.held.name;
+        match self.storage.exchange(dir, &image.name, name) {
+            Ok(()) => self.release_exchanged(image),
+            Err(error) if error.kind() == std::io::ErrorKind::Unsupported || cannot(&error) => {
+                let second = name_of_replaced(&image.place.stem);
+                // Not all file systems have links, either.
+                let is_linked = self.storage.link(dir, name, &second).is_ok();
+                if is_linked && !self.is_source(&second) {
+                    self.storage.unlink(dir, &second)?;
+                    return Err(Stopped::SourceChanged);
+                }
+                let renamed = self.storage.rename(dir, &image.name, name).map_err(unsuited_or_failed);
+                if is_linked {
+                    self.remove_name(&image.place, &second);
+                }
+                renamed
+            }
+            Err(error) => Err(unsuited_or_failed(error)),
+        }
+    }
+
+    /// Removes the source, which has the image's name now. Another file that is there gets the source's name back.
+    pub(super) fn release_exchanged(&self, image: &Image<S>) -> Result<(), Stopped> {
+        if self.is_source(&image.name) {
+            self.remove_name(&image.place, &image.name);
+            return Ok(());
+        }
+        // The file that was there may have been replaced once more meanwhile: the last one keeps the name.
+        for _ in 0..SWAPS {
+            self.storage.exchange(&image.place.dir, &image.name, &self.held.name)?;
+            if image.is_named(self.storage)? {
+                break;
+            }
+        }
+        Err(Stopped::SourceChanged)
+    }
+
+    /// True if the file of this name is the source, unchanged since the last look. Links and renames change its ctime.
+    fn is_source(&self, name: &OsStr) -> bool {
+        let source = self.source.get();
+        if self.storage.is_remote(self.file) {
+            // Each name may have an inode number of its own.
+            return self.remote_identity(name).is_ok_and(|now| now.size == source.size);
+        }
+        let named = self.storage.meta_at(&self.held.dir, name);
+        named.is_ok_and(|named| {
+            let now = Identity { ctime: source.ctime, ..named.identity };
+            now == source || self.change.streamed && now.same_file(&source) && now.size >= source.size
+        })
     }
 
     /// Writes the new file's bytes.

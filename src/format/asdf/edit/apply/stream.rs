@@ -16,9 +16,9 @@ use std::time::Duration;
 
 use super::{NewFile, SaveJob, Stopped, cannot, unsuited, unsuited_or_failed};
 use crate::error::{Error, Kind};
+use crate::format::asdf::edit::image::Image;
 use crate::format::asdf::edit::opened::lease_patiently;
 use crate::format::asdf::edit::plan::PlannedChange;
-use crate::format::asdf::edit::sidecar::Sidecars;
 use crate::source::Identity;
 use crate::source::storage::Storage;
 
@@ -41,7 +41,7 @@ impl<S: Storage> SaveJob<'_, S> {
     /// Puts the new file in the source's place unless a program opens the old file for writing.
     pub(super) fn exchange(
         &self,
-        sidecars: &Sidecars<S>,
+        image: &Image<S>,
         file: S::File,
         lock: Option<S::File>,
         complete: Identity,
@@ -57,7 +57,7 @@ impl<S: Storage> SaveJob<'_, S> {
             return Err(Stopped::SourceChanged);
         }
         self.check_lease()?;
-        self.swap(sidecars).map_err(|error| {
+        self.swap(image).map_err(|error| {
             if cannot(&error) {
                 Stopped::Failed(refusal(
                     self.change,
@@ -69,21 +69,20 @@ impl<S: Storage> SaveJob<'_, S> {
                 Stopped::Failed(error.into())
             }
         })?;
-        if self.is_awaited(&lock) && self.swap(sidecars).is_ok() {
+        if self.is_awaited(&lock) && self.swap(image).is_ok() {
             // The waiting program continues now. After a crash the names must not be found swapped.
-            self.sync_dir(&sidecars.dir)?;
+            self.sync_dir(&image.place.dir)?;
             return Err(Stopped::Failed(written_by_another(self.change)));
         }
         let saved = self.as_saved(&lock, complete).unwrap_or(complete);
         self.storage.end_lease(&lock)?;
-        // The old file now has the image's name. If it can't be removed, the next recovery removes it.
-        let _ = self.storage.unlink(&sidecars.dir, &sidecars.image);
+        self.release_exchanged(image)?;
         Ok(NewFile { file: lock, lock: None, saved })
     }
 
     /// Swaps the names of the source and the new file.
-    fn swap(&self, sidecars: &Sidecars<S>) -> std::io::Result<()> {
-        self.storage.exchange(&sidecars.dir, &sidecars.image, &self.held.name)
+    fn swap(&self, image: &Image<S>) -> std::io::Result<()> {
+        self.storage.exchange(&image.place.dir, &image.name, &self.held.name)
     }
 
     /// True if a program waits for the old file, which it looked up before the names were swapped.
