@@ -8,8 +8,8 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::cache::Cache;
-use crate::error::{Error, Result, in_json, one_line};
-use crate::files::{FilesToRead, Found, halfway};
+use crate::error::{Error, Kind, Result, in_json, one_line};
+use crate::files::{FilesToRead, Found};
 use crate::format::{Context, Defect, Severity};
 use crate::library::{self, check::Findings};
 use crate::log::complain;
@@ -159,19 +159,13 @@ fn report_on(found: &Found, progress: &Progress) -> Option<Report> {
     let result = open(found).and_then(|file| file.check_into(&mut findings, progress));
     report.blocks = findings.blocks;
     report.defects = findings.defects;
-    let half_saved = match found {
-        Found::Local { path, .. } => halfway(path),
-        Found::Elsewhere(_) | Found::Failed(..) => None,
-    };
-    let result = match half_saved {
-        Some(why) => {
-            let result = result.map_err(|error| error.within(&why));
-            report
-                .defects
-                .insert(0, Defect { severity: Severity::Damage, offset: 0, block: None, what: why });
-            result
+    let result = match result {
+        Err(error) if error.kind() == Kind::Unfinished => {
+            let what = error.message();
+            report.defects.push(Defect { severity: Severity::Damage, offset: 0, block: None, what });
+            Ok(())
         }
-        None => result,
+        result => result,
     };
     match result {
         Ok(()) if report.defects.iter().all(|defect| defect.severity == Severity::Note) => {}

@@ -5,21 +5,24 @@ pub(crate) mod parallel;
 mod walk;
 
 use std::path::Path;
+use std::sync::Arc;
 
 pub(crate) use found::{Elsewhere, FilesToRead, Found};
 
+use crate::error::{Error, Kind, Result};
 use crate::format::editor::SaveTarget;
 use crate::format::recovery::{self, Condition};
-use crate::named;
+use crate::source::{FileSource, Source};
 
-/// Returns a reason if the file is, or may be, half-saved; `None` if it is not.
-pub(crate) fn halfway(file: &Path) -> Option<String> {
-    if !named::is_local(file).unwrap_or(false) {
-        return None;
-    }
-    let found = SaveTarget::of_path(file).and_then(|target| recovery::condition(&target, true));
-    match found {
-        Ok(Condition::Halfway(why)) => Some(why),
-        Ok(Condition::Whole) | Err(_) => None,
+/// Opens a local file, unless it is half-saved.
+///
+/// # Errors
+/// [`Kind::Unfinished`] if the file is, or may be, half-saved; other kinds if it can't be opened.
+pub(crate) fn open_whole(path: &Path) -> Result<Arc<dyn Source>> {
+    let condition = SaveTarget::of_path(path).and_then(|target| recovery::condition(&target, true));
+    match condition {
+        Ok(Condition::Halfway(why)) => Err(Error::new(Kind::Unfinished, why)),
+        // A file that can't be examined can hardly be opened, and that error is about the file itself.
+        Ok(Condition::Whole) | Err(_) => Ok(Arc::new(FileSource::open(path)?)),
     }
 }

@@ -13,7 +13,7 @@ use crate::cache::Cache;
 use crate::error::{Error, Kind, Result};
 use crate::options::{FUSE_SUPER_MAGIC, PID_ATTRIBUTE};
 use crate::remote::{Address, Remote, RemoteOptions, RemotePlace};
-use crate::source::{FileSource, Place, Source, UrlOpener};
+use crate::source::{Place, Source, UrlOpener};
 
 /// Refuses a mount of this program and the directories in it: texts there begin like ASDF files.
 ///
@@ -116,17 +116,6 @@ impl Named {
                 Ok(path.file_name().or(full.file_name()).map(Into::into))
             }
             Self::Elsewhere(place) => Ok(place.name()),
-        }
-    }
-
-    /// Opens the source, which must be a file, without a mount.
-    ///
-    /// # Errors
-    /// The source can't be read, or is no file.
-    pub fn open(&self) -> Result<Arc<dyn Source>> {
-        match self {
-            Self::Local(path) => Ok(Arc::new(FileSource::open(path)?)),
-            Self::Elsewhere(place) => place.open(),
         }
     }
 }

@@ -10,11 +10,11 @@ use serde_json::Serializer;
 
 use super::since::Since;
 use crate::error::{Error, Result, in_json, to_json};
-use crate::files::{Elsewhere, Found};
+use crate::files::{Elsewhere, Found, open_whole};
 use crate::format::{Context, FactValue, Facts, TreeJson};
 use crate::library;
 use crate::named;
-use crate::source::{BufferedSource, FileSource, Revision, Source};
+use crate::source::{BufferedSource, Revision, Source};
 use crate::time::precise_instant;
 
 /// Maximum number of blocks, and of arrays, that are described.
@@ -74,7 +74,7 @@ fn local(path: &Path, since: Option<&Since>, context: &Context) -> Result<(Vec<u
     if let Some(text) = since.and_then(|since| since.line(&start)) {
         return Ok((text, true));
     }
-    let text = described(Arc::new(FileSource::open(path)?), start, context)?;
+    let text = described(open_whole(path)?, start, context)?;
     Ok((text, false))
 }
 

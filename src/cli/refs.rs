@@ -8,6 +8,7 @@ use super::complain;
 use crate::cache::Cache;
 use crate::error::{Error, Kind, Result};
 use crate::exit;
+use crate::files::open_whole;
 use crate::format::Context;
 use crate::library;
 use crate::named::{Named, Servers};
@@ -55,7 +56,10 @@ pub(super) fn run(files: &[PathBuf], options: &Options, quiet: bool) -> Result<u
 }
 
 fn write(named: &Named, out: &mut dyn Write) -> Result<()> {
-    let source = Arc::new(BufferedSource::new(named.open()?));
+    let source = Arc::new(BufferedSource::new(match named {
+        Named::Local(path) => open_whole(path)?,
+        Named::Elsewhere(place) => place.open()?,
+    }));
     let file = library::File::of_source(source, &Context::new(Arc::new(Cache::new(CACHE_BUDGET))))?;
     let format = file.format();
     let none = || Error::unsupported(format!("files of the format {format} have no references"));

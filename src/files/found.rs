@@ -14,7 +14,7 @@ use super::walk::Walk;
 use crate::error::{Error, Kind, Result};
 use crate::format;
 use crate::named::{self, Named, Servers};
-use crate::source::{FileSource, MAX_DEPTH, Place, PlaceEntry, PlaceKind, PlaceStat, Revision, Source};
+use crate::source::{MAX_DEPTH, Place, PlaceEntry, PlaceKind, PlaceStat, Revision, Source};
 
 /// A file to read.
 #[derive(Debug)]
@@ -50,9 +50,12 @@ impl Found {
     }
 
     /// Opens the file.
+    ///
+    /// # Errors
+    /// [`Kind::Unfinished`] if it is half-saved.
     pub(crate) fn open(&self) -> Result<Arc<dyn Source>> {
         match self {
-            Self::Local { path, .. } => Ok(Arc::new(FileSource::open(path)?)),
+            Self::Local { path, .. } => super::open_whole(path),
             Self::Elsewhere(file) => file.place.open(),
             Self::Failed(_, error) => Err(error.clone()),
         }
@@ -65,10 +68,7 @@ impl Found {
             Self::Local { path, is_named: false } => match error.kind() {
                 // The file was removed meanwhile.
                 Kind::System(libc::ENOENT) => true,
-                // The first bytes of a half-saved file may not show its format.
-                Kind::Unrecognised => {
-                    !path.file_name().is_some_and(has_known_ending) && super::halfway(path).is_none()
-                }
+                Kind::Unrecognised => !path.file_name().is_some_and(has_known_ending),
                 _ => false,
             },
             Self::Elsewhere(file) if !file.is_named => {

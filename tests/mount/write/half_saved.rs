@@ -123,7 +123,11 @@ impl Copied<'_> {
         told(&self.half.place.try_mount(source, &["-o", "ro"]).map(drop).unwrap_err());
         told(&self.half.place.try_mount(source, &[]).map(drop).unwrap_err());
         told(&self.run("--recover", source));
-        told(&self.run("--check", source));
+        for option in ["--check", "--info", "--ls", "--refs", "--catalog"] {
+            told(&self.run(option, source));
+        }
+        told(&self.half.place.run([OsStr::new("--search"), OsStr::new("name"), source.as_os_str()]));
+        told(&self.half.place.run([OsStr::new("--cat"), source.as_os_str(), OsStr::new("tree.yaml")]));
         told(&self.run("--check", self.folder.path()));
         let tree = self.half.place.folder().join("new");
         told(&self.half.place.run([OsStr::new("--set-tree"), tree.as_os_str(), source.as_os_str()]));
@@ -236,6 +240,23 @@ fn file_is_moved(half: &Half) {
 #[test]
 fn a_file_half_saved_in_place() {
     met_in_every_way(WAYS[0]);
+}
+
+/// After a power cut, a mixture may begin like any file.
+#[test]
+fn a_half_saved_file_without_the_mark_is_not_shown() {
+    let half = half(WAYS[0]);
+    let copied = half.copied();
+    let mut unmarked = fs::read(copied.source()).unwrap();
+    unmarked[..6].copy_from_slice(b"#ASDF ");
+    unmarked[40_960..45_056].fill(b'a');
+    fs::write(copied.source(), unmarked).unwrap();
+    for option in ["--info", "--catalog", "--refs", "--check", "--ls"] {
+        let output = copied.run(option, &copied.source());
+        let told = [said(&output), String::from_utf8_lossy(&output.stdout).into_owned()].concat();
+        assert!(!output.status.success() && told.contains("asdf-mount --recover"), "{option}: {output:?}");
+    }
+    copied.is_mended(&copied.source());
 }
 
 #[test]
