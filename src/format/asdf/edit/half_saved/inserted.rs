@@ -8,7 +8,9 @@
 //! disk. That place identifies each extent without reading its bytes.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
+use super::{PIECE, is_zero};
 use crate::error::Result;
 use crate::format::asdf::edit::journal::Journal;
 use crate::format::asdf::edit::unsupported::cannot;
@@ -54,7 +56,9 @@ pub(super) fn by_extents<S: Storage>(
             let free = |extent: &Extent| {
                 extent.logical >= hole.end || extent.logical.saturating_add(extent.len) <= hole.start
             };
-            if now.iter().all(free) {
+            // An undo may have been interrupted. It has moved back, too, what the save had written after the last extent and
+            // the undo has made zeros again.
+            if now.iter().all(free) || is_zero_in(storage, file, hole)? {
                 Inserted::Partly(still)
             } else if moved.first.is_none() && size == old {
                 Inserted::Not
@@ -65,6 +69,24 @@ pub(super) fn by_extents<S: Storage>(
         MovedExtents { first: None, .. } if size == old => Inserted::Not,
         _ => Inserted::Neither(format!("it has {size} bytes, not {old} or {longer}")),
     }))
+}
+
+/// True if a range of a file has only zeros.
+fn is_zero_in<S: Storage>(storage: &S, file: &S::File, range: Range<u64>) -> Result<bool> {
+    let mut piece = vec![0; PIECE];
+    let mut at = range.start;
+    while at < range.end {
+        let len = PIECE.min(usize::try_from(range.end - at).unwrap_or(PIECE));
+        let read = storage.read_at(file, at, &mut piece[..len])?;
+        if !is_zero(&piece[..read]) {
+            return Ok(false);
+        }
+        if read < len {
+            break;
+        }
+        at += read as u64;
+    }
+    Ok(true)
 }
 
 /// The extents after the place of the insertion that have moved.
