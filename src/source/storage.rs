@@ -151,6 +151,12 @@ pub trait Storage: Clone + Debug + Send + Sync {
     fn touch(&self, file: &Self::File) {
         let _ = file;
     }
+    /// Takes the space that bytes of `range` will need, so that writing them can't fail for lack of it. The bytes and the
+    /// size stay as they are. Does nothing on a file system that can't.
+    fn reserve(&self, file: &Self::File, range: Range<u64>) -> io::Result<()> {
+        let _ = (file, range);
+        Ok(())
+    }
     /// Zeroes a range of the file, and frees its space if the file system can.
     fn punch(&self, file: &Self::File, range: Range<u64>) -> io::Result<()>;
     /// Shares the extents of `range` in `from` with `to` at `to_offset`. All offsets are multiples of 4096,
@@ -345,6 +351,13 @@ impl Storage for System {
     fn touch(&self, file: &File) {
         // A user who may write but does not own the file may not set its time.
         let _ = file.set_modified(std::time::SystemTime::now());
+    }
+
+    fn reserve(&self, file: &File, range: Range<u64>) -> io::Result<()> {
+        match rustix::fs::fallocate(file, FallocateFlags::KEEP_SIZE, range.start, range.end - range.start) {
+            Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => Ok(()),
+            answer => Ok(answer?),
+        }
     }
 
     fn punch(&self, file: &File, range: Range<u64>) -> io::Result<()> {

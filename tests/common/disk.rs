@@ -25,6 +25,39 @@ pub fn run(program: &str, arguments: &[&str]) {
 impl Disk {
     /// Makes an empty file system: tmpfs, FUSE over a directory, or one of [`make`] in memory.
     pub fn new(kind: &str, mebibytes: u64) -> Self {
+        let disk = Self::unmounted(kind, mebibytes);
+        disk.mount(kind, mebibytes);
+        disk
+    }
+
+    /// Makes a file system like [`new`](Self::new) in memory; `None` if this kernel can't mount it.
+    pub fn try_new(kind: &str, mebibytes: u64) -> Option<Self> {
+        let disk = Self::unmounted(kind, mebibytes);
+        if kind == "tmpfs" {
+            disk.mount(kind, mebibytes);
+            return Some(disk);
+        }
+        let [image, mounted] = ["image", "disk"].map(|name| disk.folder.path().join(name));
+        let mounted = Command::new("mount").args(["-o", "loop"]).args([image, mounted]).output().unwrap();
+        mounted.status.success().then_some(disk)
+    }
+
+    /// Mounts an image, which `fill` writes to a file.
+    pub fn of_image(kind: &str, fill: impl FnOnce(&File)) -> Self {
+        let disk = Self { folder: tempfile::tempdir().unwrap() };
+        disk.hold_in_memory();
+        fill(&File::create(disk.image()).unwrap());
+        fs::create_dir(disk.path()).unwrap();
+        disk.mount(kind, 0);
+        disk
+    }
+
+    /// Mounts a file system in memory for the image: no fsync waits for a disk.
+    fn hold_in_memory(&self) {
+        run("mount", &["-t", "tmpfs", "-o", "mode=700", "tmpfs", self.folder.path().to_str().unwrap()]);
+    }
+
+    fn unmounted(kind: &str, mebibytes: u64) -> Self {
         let disk = Self { folder: tempfile::tempdir().unwrap() };
         let folder = disk.folder.path();
         match kind {
@@ -37,15 +70,13 @@ impl Disk {
                 run("chmod", &["755", server.to_str().unwrap()]);
             }
             _ => {
-                // In memory, no fsync waits for a disk.
-                run("mount", &["-t", "tmpfs", "-o", "mode=700", "tmpfs", folder.to_str().unwrap()]);
+                disk.hold_in_memory();
                 let image = folder.join("image");
                 File::create(&image).unwrap().set_len(mebibytes << 20).unwrap();
                 make(kind, image.to_str().unwrap());
             }
         }
         fs::create_dir(disk.path()).unwrap();
-        disk.mount(kind, mebibytes);
         disk
     }
 
@@ -68,8 +99,18 @@ impl Disk {
 
     /// Unmounts a file system of this kind, which must not be tmpfs, and mounts it again.
     pub fn mount_again(&self, kind: &str) {
-        run("umount", &[self.path().to_str().unwrap()]);
+        self.unmount();
         self.mount(kind, 0);
+    }
+
+    /// Unmounts the file system; its image stays.
+    pub fn unmount(&self) {
+        run("umount", &[self.path().to_str().unwrap()]);
+    }
+
+    /// Returns the path of the image.
+    pub fn image(&self) -> PathBuf {
+        self.folder.path().join("image")
     }
 
     /// Returns the mount point of the file system.
@@ -93,6 +134,8 @@ fn make(kind: &str, image: &str) {
         "ext4 of 1 KiB" => ext(&["-t", "ext4", "-b", "1024"]),
         "xfs" => run("mkfs.xfs", &["-q", "-m", "reflink=1", image]),
         "xfs of 1 KiB" => run("mkfs.xfs", &["-q", "-m", "reflink=1", "-b", "size=1024", image]),
+        "xfs of 8 KiB" => run("mkfs.xfs", &["-q", "-m", "reflink=1", "-b", "size=8192", image]),
+        "xfs of 64 KiB" => run("mkfs.xfs", &["-q", "-m", "reflink=1", "-b", "size=65536", image]),
         // Data and metadata share the free space.
         "btrfs" => run("mkfs.btrfs", &["-q", "-M", image]),
         "exfat" => run("mkfs.exfat", &[image]),

@@ -10,10 +10,10 @@ use crate::sim::{Abilities, Disk, Fault, Sim};
 
 /// A file, and a text to save into it.
 #[derive(Clone, Debug)]
-struct Scenario {
-    name: &'static str,
+pub(crate) struct Scenario {
+    pub(crate) name: &'static str,
     abilities: Abilities,
-    plan: Plan,
+    pub(crate) plan: Plan,
     indexed: Indexed,
     old: Vec<u8>,
     new: Vec<u8>,
@@ -22,6 +22,11 @@ struct Scenario {
 }
 
 fn scenarios() -> Vec<Scenario> {
+    scenarios_with(&blocks())
+}
+
+/// Returns the scenarios with files of these blocks.
+pub(crate) fn scenarios_with(blocks: &[Vec<u8>]) -> Vec<Scenario> {
     let mut all = Vec::new();
     let mut add = |name, abilities, plan, indexed, parts: &Parts, right: &Parts, text: Vec<u8>, padding| {
         let options = SaveOptions { padding, only: None };
@@ -29,7 +34,8 @@ fn scenarios() -> Vec<Scenario> {
         all.push(Scenario { name, abilities, plan, indexed, old: parts.bytes(), new, text, options });
     };
     let none = Abilities::default();
-    let padded = Parts { text: text('a', 900), padding: vec![b' '; 5000], blocks: blocks(), tail: None };
+    let padded =
+        Parts { text: text('a', 900), padding: vec![b' '; 5000], blocks: blocks.to_vec(), tail: None };
     for (name, len) in [("the same length", 900), ("shorter", 300), ("longer", 5900)] {
         add(name, none, Plan::InPlace, Indexed::Kept, &padded, &padded, text('b', len), None);
     }
@@ -55,7 +61,8 @@ fn scenarios() -> Vec<Scenario> {
         for (name, len, padding) in
             [("small head", 900, None), ("head of a page", 4096, Some(0)), ("large head", 9300, Some(0))]
         {
-            let parts = Parts { text: text('a', len), padding: Vec::new(), blocks: blocks(), tail: None };
+            let parts =
+                Parts { text: text('a', len), padding: Vec::new(), blocks: blocks.to_vec(), tail: None };
             let text = text('b', len + 1500);
             add(name, can, plan, Indexed::Written, &parts, &parts, text.clone(), padding);
             let unknown = Parts { tail: Some(b"another file's bytes".to_vec()), ..parts.clone() };
@@ -72,8 +79,8 @@ fn scenarios() -> Vec<Scenario> {
         let text = text('b', 2000);
         add("a stream that no program writes", can, plan, Indexed::None, &parts, &parts, text, None);
     }
-    let parts = Parts { text: text('a', 900), padding: Vec::new(), blocks: blocks(), tail: None };
-    let shares = Abilities { clones: true, ..Abilities::of(Plan::Rewrite) };
+    let parts = Parts { text: text('a', 900), padding: Vec::new(), blocks: blocks.to_vec(), tail: None };
+    let shares = Abilities { clones: true, copies_on_write: true, ..Abilities::of(Plan::Rewrite) };
     add("shares the image", shares, Plan::Rewrite, Indexed::Written, &parts, &parts, text('b', 2000), None);
     for plan in [Plan::Insert, Plan::Rewrite] {
         let can = Abilities { closed: true, ..Abilities::of(plan) };
@@ -84,21 +91,29 @@ fn scenarios() -> Vec<Scenario> {
 }
 
 impl Scenario {
-    fn disk(&self) -> Disk {
+    pub(crate) fn disk(&self) -> Disk {
         Disk::with(source(), &self.old, self.abilities)
     }
 
-    fn save(&self, sim: &Sim) -> Result<Applied> {
+    pub(crate) fn save(&self, sim: &Sim) -> Result<Applied> {
         open(sim)?.save(&self.text, &self.options)
     }
 
-    fn side(&self, disk: &Disk) -> Option<char> {
-        let bytes = disk.bytes(source())?;
-        if bytes == self.old { Some('o') } else { (bytes == self.new).then_some('n') }
+    /// Returns 'o' for the old file, 'n' for the new one, and `None` for any other.
+    pub(crate) fn side(&self, disk: &Disk) -> Option<char> {
+        if disk.has_bytes(source(), &self.old) {
+            Some('o')
+        } else {
+            disk.has_bytes(source(), &self.new).then_some('n')
+        }
     }
 
     /// Recovers `disk`; returns the letter of the source's text, or an error.
-    fn recover(&self, disk: Disk, must_be: Option<char>) -> std::result::Result<(char, Sim), String> {
+    pub(crate) fn recover(
+        &self,
+        disk: Disk,
+        must_be: Option<char>,
+    ) -> std::result::Result<(char, Sim), String> {
         let sim = disk.record().mount();
         let target = open(&sim).map_err(|error| format!("recovery: {error}"))?;
         if !target.recovered().set_aside.is_empty() {
@@ -296,7 +311,8 @@ fn a_failure_at_any_change_leaves_the_old_file() {
             for errno in [libc::EIO, libc::ENOSPC, libc::EACCES] {
                 for always in [false, true] {
                     let shown = format!("{} {:?}: {errno} at {at}, {always}", scenario.name, scenario.plan);
-                    let sim = scenario.disk().record().fail(Fault { at, errno, always }).mount();
+                    let sim =
+                        scenario.disk().record().fail(Fault { at, errno, always, reads: false }).mount();
                     let answer = scenario.save(&sim);
                     let disk = sim.disk().clone();
                     let side = scenario.side(&disk);

@@ -4,14 +4,18 @@
 //! applied to the first at once and queued for the second. Data are queued in sectors of 512 bytes, each of
 //! which may be lost independently. Changes of a file's size and page map stay in order. Each name is
 //! independent. A sync applies the queued changes of its file or directory. A crash applies any subset of the
-//! remaining changes.
+//! remaining changes: [`Choices`] lists them.
+//!
+//! The disk may be full: files then get no more blocks than [`Disk::with_room`] says.
 
+mod choices;
 mod state;
 mod storage;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
@@ -20,9 +24,13 @@ use asdf_mount::internals::source::Identity;
 use asdf_mount::internals::source::storage::{Meta, Storage};
 
 use crate::dice::Dice;
+#[allow(unused_imports)] // crash uses it
+pub(crate) use choices::Choices;
 use state::{Change, Inode, SECTOR, State};
 
 pub(crate) const PAGE: u64 = 4096;
+/// Sectors in a block, which is what files get of a disk that may be full.
+const SECTORS_IN_BLOCK: usize = 2;
 
 /// The file that is saved.
 pub(crate) const SOURCE: &str = "/data/galaxy.asdf";
@@ -32,6 +40,10 @@ pub(crate) struct Abilities {
     pub(crate) clones: bool,
     pub(crate) inserts: bool,
     pub(crate) links: u64,
+    /// Space can be taken before it is written to.
+    pub(crate) reserves: bool,
+    /// A write over existing bytes gets another place on the disk.
+    pub(crate) copies_on_write: bool,
     /// No file can be created beside the source.
     pub(crate) closed: bool,
     /// No program writes to the source, and one that opens it waits for the lease.
@@ -48,16 +60,19 @@ impl Abilities {
     /// Returns the abilities with which a growing save uses `plan`.
     pub(crate) fn of(plan: SavePlan) -> Self {
         let links = if plan == SavePlan::Rewrite { 2 } else { 1 };
-        Self { clones: plan == SavePlan::Clone, inserts: plan == SavePlan::Insert, links, ..Self::default() }
+        let inserts = plan == SavePlan::Insert;
+        Self { clones: plan == SavePlan::Clone, inserts, reserves: inserts, links, ..Self::default() }
     }
 }
 
-/// A fault: change number `at` fails with `errno`, and if `always`, so do all later ones.
+/// A fault: call number `at` fails with `errno`, and if `always`, so do all later ones.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fault {
     pub(crate) at: usize,
     pub(crate) errno: i32,
     pub(crate) always: bool,
+    /// Calls that only read fail and count, too, not only those that change something.
+    pub(crate) reads: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -72,7 +87,23 @@ pub(crate) struct Disk {
     changes: usize,
     forgotten_sync: Option<usize>,
     fault: Option<Fault>,
-    moments: Option<Vec<Disk>>,
+    moments: Option<Vec<Moment>>,
+    /// Also records the disk before each change.
+    records_changes: bool,
+    /// The number of blocks that files may still get; `None` if the disk can't become full. A block that a file gives back
+    /// is taken by another program at once.
+    room: Option<usize>,
+    /// The sectors of each page that have room on the disk. Of other pages, all have.
+    allocated: BTreeMap<u64, u8>,
+}
+
+/// A recorded disk.
+#[derive(Clone, Debug)]
+pub(crate) struct Moment {
+    pub(crate) disk: Disk,
+    /// True if it was recorded before a sync or at the end. A crash then may leave all that a crash since the sync before
+    /// may leave.
+    pub(crate) is_at_sync: bool,
 }
 
 /// A handle on a simulated file system; clones share it.
@@ -94,6 +125,9 @@ impl Disk {
             forgotten_sync: None,
             fault: None,
             moments: None,
+            records_changes: false,
+            room: None,
+            allocated: BTreeMap::new(),
         };
         disk.now.names.insert(path.to_owned(), 1);
         disk.now.inodes.insert(1, Inode { size: bytes.len() as u64, mtime: 1, map: BTreeMap::new() });
@@ -114,6 +148,16 @@ impl Disk {
     /// Returns the bytes of a file as programs see it.
     pub(crate) fn bytes(&self, path: &Path) -> Option<Vec<u8>> {
         self.now.names.get(path).map(|inode| self.now.read(*inode, 0..u64::MAX))
+    }
+
+    /// True if a file has these bytes, as programs see it.
+    pub(crate) fn has_bytes(&self, path: &Path, bytes: &[u8]) -> bool {
+        self.now.names.get(path).is_some_and(|inode| self.now.has_bytes(*inode, bytes))
+    }
+
+    /// True if there is only this name.
+    pub(crate) fn has_only(&self, path: &Path) -> bool {
+        self.now.names.len() == 1 && self.now.names.contains_key(path)
     }
 
     pub(crate) fn names(&self) -> Vec<PathBuf> {
@@ -137,6 +181,29 @@ impl Disk {
         self
     }
 
+    /// Records the disk before each sync and each change from now on.
+    pub(crate) fn record_changes(mut self) -> Self {
+        self.records_changes = true;
+        self.record()
+    }
+
+    /// Lets files get only this many blocks of 1 KiB from now on.
+    pub(crate) fn with_room(mut self, blocks: usize) -> Self {
+        self.room = Some(blocks);
+        self
+    }
+
+    /// Returns the size and the page map of the source, for messages.
+    pub(crate) fn source_map(&self) -> String {
+        let inode = self.now.names.get(Path::new(SOURCE)).and_then(|inode| self.now.inodes.get(inode));
+        format!("{inode:?}")
+    }
+
+    /// Returns the number of syncs since recording began.
+    pub(crate) fn syncs(&self) -> usize {
+        self.syncs
+    }
+
     /// Returns the number of changes that a crash could lose.
     pub(crate) fn at_risk(&self) -> usize {
         self.pending.len()
@@ -144,8 +211,7 @@ impl Disk {
 
     /// Returns the disk after a crash; `keeps` decides for each change, by number, if it survives.
     pub(crate) fn crashed(&self, dice: &mut Dice, keeps: impl Fn(usize, &mut Dice) -> bool) -> Disk {
-        let mut disk = self.clone();
-        (disk.forgotten_sync, disk.fault, disk.moments) = (None, None, None);
+        let mut disk = self.killed();
         let mut lost_order = BTreeSet::new();
         let has_moved: BTreeSet<u64> = self
             .pending
@@ -185,10 +251,26 @@ impl Disk {
         disk
     }
 
+    /// Returns the disk as it is durable, before a crash keeps more.
+    fn after_crash(&self) -> Disk {
+        Self {
+            now: State::default(),
+            durable: self.durable.clone(),
+            pending: Vec::new(),
+            forgotten_sync: None,
+            fault: None,
+            moments: None,
+            records_changes: false,
+            allocated: self.allocated.clone(),
+            ..*self
+        }
+    }
+
     /// Returns the disk after the program was killed, without a crash.
     pub(crate) fn killed(&self) -> Disk {
         let mut disk = self.clone();
         (disk.forgotten_sync, disk.fault, disk.moments) = (None, None, None);
+        disk.records_changes = false;
         disk
     }
 
@@ -206,34 +288,78 @@ impl Disk {
         }
     }
 
-    fn write(&mut self, inode: u64, offset: u64, bytes: &[u8]) {
+    /// Writes as many of the bytes as there is room for, and returns their number.
+    fn write(&mut self, inode: u64, offset: u64, bytes: &[u8]) -> usize {
         let mut done = 0;
-        while done < bytes.len() {
+        let mut is_full = false;
+        while done < bytes.len() && !is_full {
             let at = offset + done as u64;
             let (logical, skip) = (at / PAGE, (at % PAGE) as usize);
-            let len = (PAGE as usize - skip).min(bytes.len() - done);
-            let page = match self.now.inodes[&inode].map.get(&logical) {
-                Some(page) => *page,
-                None => {
-                    self.next += 1;
-                    let page = self.next;
-                    self.change(Change::Map { inode, logical, page: Some(page) });
-                    page
-                }
-            };
+            let wanted = (PAGE as usize - skip).min(bytes.len() - done);
+            let len = self.allocate(inode, logical, skip..skip + wanted);
+            is_full = len < wanted;
+            if len == 0 {
+                break;
+            }
+            if done > 0 {
+                // A kill may come between two pages.
+                self.remember(false);
+            }
+            let page = self.now.inodes[&inode].map[&logical];
             let old = self.now.pages.get(&page).map_or_else(|| vec![0; PAGE as usize], |page| page.to_vec());
             let mut new = old.clone();
             new[skip..skip + len].copy_from_slice(&bytes[done..done + len]);
             for sector in skip / SECTOR..(skip + len).div_ceil(SECTOR) {
                 let bytes = new[sector * SECTOR..][..SECTOR].to_vec();
-                self.change(Change::Data { inode, page, sector, bytes });
+                self.change(Change::Data { inode, page, sector, bytes: bytes.into() });
             }
             done += len;
         }
-        if self.now.inodes[&inode].size < offset + bytes.len() as u64 {
-            self.change(Change::Size { inode, size: offset + bytes.len() as u64 });
+        if done > 0 && self.now.inodes[&inode].size < offset + done as u64 {
+            self.change(Change::Size { inode, size: offset + done as u64 });
         }
         self.touch(inode);
+        done
+    }
+
+    /// Gives a part of a page a place on the disk, as far as there is room. Returns the number of its bytes that have one.
+    fn allocate(&mut self, inode: u64, logical: u64, part: Range<usize>) -> usize {
+        let found = self.now.inodes[&inode].map.get(&logical).copied();
+        if self.room.is_none() {
+            if found.is_none() {
+                self.map_new(inode, logical);
+            }
+            return part.len();
+        }
+        let mut page = found;
+        for block in part.start / SECTOR / SECTORS_IN_BLOCK..part.end.div_ceil(SECTOR * SECTORS_IN_BLOCK) {
+            let sectors = ((1_u8 << SECTORS_IN_BLOCK) - 1) << (block * SECTORS_IN_BLOCK);
+            let has_room = page.is_some_and(|page| {
+                self.allocated.get(&page).is_none_or(|allocated| allocated & sectors == sectors)
+            });
+            if has_room {
+                continue;
+            }
+            if self.room == Some(0) {
+                return (block * SECTORS_IN_BLOCK * SECTOR).saturating_sub(part.start);
+            }
+            self.room = self.room.map(|room| room - 1);
+            let page = *page.get_or_insert_with(|| {
+                let page = self.map_new(inode, logical);
+                self.allocated.insert(page, 0);
+                page
+            });
+            *self.allocated.entry(page).or_insert(0) |= sectors;
+        }
+        part.len()
+    }
+
+    /// Maps a new page of zeros, and returns its number.
+    fn map_new(&mut self, inode: u64, logical: u64) -> u64 {
+        self.next += 1;
+        let page = self.next;
+        self.change(Change::Map { inode, logical, page: Some(page) });
+        page
     }
 
     fn touch(&mut self, inode: u64) {
@@ -241,11 +367,18 @@ impl Disk {
         self.change(Change::Time { inode, mtime: self.clock });
     }
 
-    fn before_sync(&mut self) -> bool {
-        if let Some(mut moments) = self.moments.take() {
-            moments.push(self.clone());
+    /// Records the disk.
+    fn remember(&mut self, is_at_sync: bool) {
+        if (is_at_sync || self.records_changes)
+            && let Some(mut moments) = self.moments.take()
+        {
+            moments.push(Moment { disk: self.clone(), is_at_sync });
             self.moments = Some(moments);
         }
+    }
+
+    fn before_sync(&mut self) -> bool {
+        self.remember(true);
         self.syncs += 1;
         self.forgotten_sync != Some(self.syncs - 1)
     }
@@ -260,6 +393,16 @@ impl Disk {
 
     /// Counts a change, and fails it if the fault is due.
     fn turn(&mut self) -> io::Result<()> {
+        self.remember(false);
+        self.count()
+    }
+
+    /// Fails a call that only reads, if the fault is about these, too, and due.
+    fn read_turn(&mut self) -> io::Result<()> {
+        if self.fault.is_some_and(|fault| fault.reads) { self.count() } else { Ok(()) }
+    }
+
+    fn count(&mut self) -> io::Result<()> {
         self.changes += 1;
         match self.fault {
             Some(fault) if self.changes - 1 == fault.at || (fault.always && self.changes > fault.at) => {
@@ -299,11 +442,17 @@ impl Sim {
         self.0.lock().expect("no test panics while it holds the disk")
     }
 
-    /// Returns the recorded disks and the current one.
+    /// Returns the disks that were recorded before syncs, and the current one.
     pub(crate) fn moments(&self) -> Vec<Disk> {
+        let at_syncs = self.all_moments().into_iter().filter(|moment| moment.is_at_sync);
+        at_syncs.map(|moment| moment.disk).collect()
+    }
+
+    /// Returns the recorded disks and the current one.
+    pub(crate) fn all_moments(&self) -> Vec<Moment> {
         let mut disk = self.disk();
         let mut moments = disk.moments.take().unwrap_or_default();
-        moments.push(disk.clone());
+        moments.push(Moment { disk: disk.clone(), is_at_sync: true });
         moments
     }
 

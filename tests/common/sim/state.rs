@@ -28,7 +28,7 @@ pub(super) struct State {
 /// A change that is not durable yet.
 #[derive(Clone, Debug)]
 pub(super) enum Change {
-    Data { inode: u64, page: u64, sector: usize, bytes: Vec<u8> },
+    Data { inode: u64, page: u64, sector: usize, bytes: Arc<[u8]> },
     Map { inode: u64, logical: u64, page: Option<u64> },
     Size { inode: u64, size: u64 },
     Time { inode: u64, mtime: i64 },
@@ -127,6 +127,19 @@ impl State {
             at += len as u64;
         }
         bytes
+    }
+
+    /// True if a file has these bytes.
+    pub(super) fn has_bytes(&self, inode: u64, bytes: &[u8]) -> bool {
+        let Some(inode) = self.inodes.get(&inode) else { return bytes.is_empty() };
+        let mut pages = bytes.chunks(PAGE as usize).zip(0..);
+        inode.size == bytes.len() as u64
+            && pages.all(|(wanted, logical)| {
+                match inode.map.get(&logical).and_then(|page| self.pages.get(page)) {
+                    Some(page) => page[..wanted.len()] == *wanted,
+                    None => wanted.iter().all(|byte| *byte == 0),
+                }
+            })
     }
 
     /// Clears the bytes after the end of each file, as the kernel does when it reads an inode.

@@ -36,7 +36,9 @@ impl Storage for Sim {
     }
 
     fn open(&self, dir: &PathBuf, name: &OsStr, _write: bool) -> io::Result<SimFile> {
-        self.disk().inode(&dir.join(name)).map(SimFile)
+        let mut disk = self.disk();
+        disk.read_turn()?;
+        disk.inode(&dir.join(name)).map(SimFile)
     }
 
     fn create(&self, dir: &PathBuf, name: &OsStr) -> io::Result<SimFile> {
@@ -56,30 +58,32 @@ impl Storage for Sim {
     }
 
     fn meta(&self, file: &SimFile) -> io::Result<Meta> {
-        Ok(self.disk().meta(file.0))
+        let mut disk = self.disk();
+        disk.read_turn()?;
+        Ok(disk.meta(file.0))
     }
 
     fn meta_at(&self, dir: &PathBuf, name: &OsStr) -> io::Result<Meta> {
-        let disk = self.disk();
+        let mut disk = self.disk();
+        disk.read_turn()?;
         Ok(disk.meta(disk.inode(&dir.join(name))?))
     }
 
     fn read_at(&self, file: &SimFile, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
-        let bytes = self.disk().now.read(file.0, offset..offset + buf.len() as u64);
+        let mut disk = self.disk();
+        disk.read_turn()?;
+        let bytes = disk.now.read(file.0, offset..offset + buf.len() as u64);
         buf[..bytes.len()].copy_from_slice(&bytes);
         Ok(bytes.len())
     }
 
     fn write_at(&self, file: &SimFile, offset: u64, bytes: &[u8]) -> io::Result<()> {
         let mut disk = self.disk();
-        match disk.turn() {
-            Ok(()) => disk.write(file.0, offset, bytes),
-            Err(error) => {
-                disk.write(file.0, offset, &bytes[..bytes.len() / 2]);
-                return Err(error);
-            }
-        }
-        Ok(())
+        let failed = disk.turn();
+        let len = if failed.is_err() { bytes.len() / 2 } else { bytes.len() };
+        let written = disk.write(file.0, offset, &bytes[..len]);
+        failed?;
+        if written < bytes.len() { Err(full()) } else { Ok(()) }
     }
 
     fn set_len(&self, file: &SimFile, len: u64) -> io::Result<()> {
@@ -91,7 +95,10 @@ impl Storage for Sim {
         if len < disk.now.inodes[&inode].size {
             let last = disk.now.inodes[&inode].size.min(len.next_multiple_of(PAGE));
             if disk.now.inodes[&inode].map.contains_key(&(len / PAGE)) && last > len {
+                // Zeros behind the end take no room.
+                let room = disk.room.take();
                 disk.write(inode, len, &vec![0; (last - len) as usize]);
+                disk.room = room;
             }
         }
         for logical in pages {
@@ -103,11 +110,28 @@ impl Storage for Sim {
     }
 
     fn next_data(&self, file: &SimFile, range: Range<u64>) -> io::Result<Option<Range<u64>>> {
-        let disk = self.disk();
+        let mut disk = self.disk();
+        disk.read_turn()?;
         let map = &disk.now.inodes[&file.0].map;
         let next = map.range(range.start / PAGE..).next().map(|(logical, _)| logical * PAGE);
         let next = next.filter(|start| *start < range.end);
         Ok(next.map(|start| start.max(range.start)..(start + PAGE).min(range.end)))
+    }
+
+    fn reserve(&self, file: &SimFile, range: Range<u64>) -> io::Result<()> {
+        let mut disk = self.disk();
+        if !disk.abilities.reserves {
+            return Ok(());
+        }
+        disk.turn()?;
+        for logical in range.start / PAGE..range.end.div_ceil(PAGE) {
+            let page = 0..PAGE as usize;
+            if disk.allocate(file.0, logical, page.clone()) < page.len() {
+                return Err(full());
+            }
+        }
+        disk.touch(file.0);
+        Ok(())
     }
 
     fn punch(&self, file: &SimFile, range: Range<u64>) -> io::Result<()> {
@@ -166,8 +190,11 @@ impl Storage for Sim {
         let mut disk = self.disk();
         disk.turn()?;
         let bytes = disk.now.read(from.0, range);
-        disk.write(to.0, at, &bytes);
-        Ok(())
+        if disk.write(to.0, at, &bytes) < bytes.len() { Err(full()) } else { Ok(()) }
+    }
+
+    fn room_to_write_over(&self, _file: &SimFile) -> Option<u64> {
+        self.disk().abilities.copies_on_write.then_some(1 << 40)
     }
 
     fn inserts_by_extent(&self, _file: &SimFile) -> bool {
@@ -203,7 +230,8 @@ impl Storage for Sim {
     }
 
     fn extents(&self, file: &SimFile) -> io::Result<Extents> {
-        let disk = self.disk();
+        let mut disk = self.disk();
+        disk.read_turn()?;
         let extent = |(logical, page): (&u64, &u64)| Extent {
             logical: logical * PAGE,
             physical: page * PAGE,
@@ -311,4 +339,8 @@ impl Storage for Sim {
     fn lock(&self, _file: &SimFile) -> io::Result<()> {
         Ok(())
     }
+}
+
+fn full() -> io::Error {
+    io::Error::from_raw_os_error(libc::ENOSPC)
 }

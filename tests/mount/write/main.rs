@@ -16,6 +16,7 @@
 //! | `writers`, `shared` | two writers of one file, and changes by other programs and users |
 //! | `frozen` | file systems that do not answer, or were shut down |
 //! | `failures` | full and failing disks, closed directories, limits |
+//! | `room` | many saves at once on a disk that becomes full |
 //! | `remote` | files behind sshfs and bindfs, replaced on the server |
 //! | `unshared` | writers of one file that share no locks |
 //! | `killed` | kill -9 during saves, for each plan |
@@ -63,6 +64,7 @@ mod readers;
 mod refusals;
 mod remote;
 mod requests;
+mod room;
 mod scratch;
 mod shared;
 mod unshared;

@@ -23,8 +23,12 @@ use inserted::{Inserted, by_extents};
 const PIECE: usize = 64 << 10;
 /// Bytes that another program hardly writes by chance as the save did.
 const DISTINCT: usize = 16;
-/// The granularity of writes. Pages that are already right are not written.
+/// The granularity of writes. Pages that are already right are not written. Of a page that a kill may leave written or
+/// not, but never written in part, everything that differs is written by one call.
 const PAGE: usize = 4096;
+/// The smallest block of file systems is not shorter. A write begins and ends with a sector that differs, so that an undo
+/// writes to no block that the save has not written to: the disk may be full.
+const SECTOR: usize = 512;
 
 /// The state of a source, compared with its journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -135,18 +139,27 @@ impl<'a, S: Storage> HalfSaved<'a, S> {
     /// Makes the source the old file.
     pub(crate) fn back(&self) -> Result<()> {
         if self.journal.header.way != Method::Insert {
-            return Ok(self.write(SaveSide::Old)?);
+            return self.restore();
         }
         match self.insertion()? {
             Inserted::Not => {}
             Inserted::Partly(_) => self.take_out()?,
             Inserted::Complete => {
                 self.sync()?;
-                self.write(SaveSide::Old)?;
+                self.restore()?;
                 let header = &self.journal.header;
                 self.storage.collapse(self.file, header.insert_at, header.shift)?;
             }
             Inserted::Neither(why) => return Err(crate::Error::new(crate::Kind::Changed, why)),
+        }
+        Ok(self.sync()?)
+    }
+
+    /// Makes the bytes old, outside the inserted range, durably.
+    fn restore(&self) -> Result<()> {
+        // Where nothing was written, there may be no room for the mark either.
+        if self.source_state()? != SourceState::Old {
+            self.overwrite(SaveSide::Old)?;
         }
         Ok(self.sync()?)
     }
@@ -207,6 +220,12 @@ impl<'a, S: Storage> HalfSaved<'a, S> {
     /// Returns the number of bytes that the save inserts before it writes anything; 0 for other ways.
     fn inserted(&self) -> u64 {
         if self.journal.header.way == Method::Insert { self.journal.header.shift } else { 0 }
+    }
+
+    /// Returns the range that the save inserts before it writes anything; empty for other ways.
+    fn inserted_range(&self) -> Range<u64> {
+        let at = self.journal.header.insert_at;
+        at..at.saturating_add(self.inserted())
     }
 
     /// Returns the size of the file on `side`. The size of the old file includes the inserted range.
@@ -371,16 +390,20 @@ impl<'a, S: Storage> HalfSaved<'a, S> {
     }
 
     /// Writes the bytes in which the source differs from `side`.
+    ///
+    /// Making it the old file never needs space: what is written has space from before the save or of the save itself.
+    /// Therefore an inserted range stays as it is, because it is removed next, and space is given back last.
     pub(crate) fn overwrite(&self, side: SaveSide) -> io::Result<()> {
         if side == SaveSide::New && self.share_image()? {
             self.storage.touch(self.file);
             return Ok(());
         }
         let header = &self.journal.header;
-        // A hole at the start of the file is removed after this write, and the disk may have no room to fill
-        // the hole.
-        let is_hole = side == SaveSide::Old && header.way == Method::Insert && header.insert_at == 0;
-        let marks = self.writes_apart() && !is_hole;
+        let left_out = if side == SaveSide::Old { self.inserted_range() } else { 0..0 };
+        // At the start of the file, the range may still be a hole, for which the disk has no space. Such a file is not taken
+        // for ASDF without the mark, either.
+        let begins_with_hole = left_out.contains(&0) && is_zero(&mark::start(self.storage, self.file)?);
+        let marks = self.writes_apart() && !begins_with_hole;
         if marks {
             self.storage.write_at(self.file, 0, &MARK)?;
         }
@@ -395,17 +418,30 @@ impl<'a, S: Storage> HalfSaved<'a, S> {
             if let (0, Some(first)) = (offset, wanted.first_chunk()) {
                 start = *first;
             }
-            if marks && offset == 0 {
-                let mut wanted = wanted.to_vec();
-                mark::put(&MARK, &mut wanted);
-                return self.write_piece(offset, &wanted);
+            let mut marked = Vec::new();
+            let wanted = if marks && offset == 0 {
+                marked.extend_from_slice(wanted);
+                mark::put(&MARK, &mut marked);
+                &marked[..]
+            } else {
+                wanted
+            };
+            for part in parts_outside(&left_out, offset, wanted.len()) {
+                self.write_piece(offset + part.start as u64, &wanted[part])?;
             }
-            self.write_piece(offset, wanted)
+            Ok(())
         })?;
+        if header.way == Method::Image {
+            self.each_piece(|offset, old, new| {
+                self.free_zeros(offset, if side == SaveSide::Old { old } else { new });
+                Ok(())
+            })?;
+        }
         if sized && self.storage.meta(self.file)?.identity.size > size {
             self.storage.set_len(self.file, size)?;
         }
-        if marks || mark::is_marked(self.storage, self.file)? {
+        let has_own_start = !left_out.contains(&0);
+        if has_own_start && (marks || mark::is_marked(self.storage, self.file)?) {
             self.storage.write_at(self.file, 0, &start)?;
         }
         self.storage.touch(self.file);
@@ -440,43 +476,55 @@ impl<'a, S: Storage> HalfSaved<'a, S> {
             let mut pages = page;
             while from < wanted.len() {
                 let next = page_at(offset, from, wanted.len());
-                if same(&next) || is_zero(&wanted[next.clone()]) != is_zero(&wanted[pages.clone()]) {
+                if same(&next) {
                     break;
                 }
                 (from, pages.end) = (next.end, next.end);
             }
-            self.write_pages(offset + pages.start as u64, &wanted[pages])?;
+            let differing = differing_sectors(&now[..read], wanted, offset, pages);
+            self.storage.write_at(self.file, offset + differing.start as u64, &wanted[differing])?;
         }
         Ok(())
     }
 
+    /// Gives the space of the pages of `bytes`, which are at `offset`, back to the file system if they are zeros. They have
+    /// the right bytes already, so this may fail.
+    fn free_zeros(&self, offset: u64, bytes: &[u8]) {
+        let mut from = 0;
+        while from < bytes.len() {
+            let start = from;
+            while from < bytes.len() {
+                let page = page_at(offset, from, bytes.len());
+                if page.len() < PAGE || !is_zero(&bytes[page.clone()]) {
+                    break;
+                }
+                from = page.end;
+            }
+            let zeros = offset + start as u64..offset + from as u64;
+            if !zeros.is_empty() && matches!(self.storage.next_data(self.file, zeros.clone()), Ok(Some(_))) {
+                let _ = self.storage.punch(self.file, zeros);
+            }
+            from = page_at(offset, from, bytes.len()).end;
+        }
+    }
+
     /// Makes the source share all of the image's extents; false if the file system can't. On a copy-on-write
-    /// file system this takes no room beyond the image's.
+    /// file system this takes no room beyond the image's. On any other one, the bytes of a source that shares its extents
+    /// could not be written over without room.
     fn share_image(&self) -> io::Result<bool> {
         let (Some(image), len) = (self.image, self.journal.header.new_size) else { return Ok(false) };
-        // A clone does not truncate. A stream that has grown meanwhile is not truncated, either.
-        let sized = self.size(SaveSide::Old) != len;
-        let cut = sized && self.storage.meta(self.file)?.identity.size > len;
-        if cut && self.storage.room_to_write_over(self.file).is_none() {
+        if self.storage.room_to_write_over(self.file).is_none() {
             return Ok(false);
         }
-        if cut {
+        // A clone does not truncate. A stream that has grown meanwhile is not truncated, either.
+        let sized = self.size(SaveSide::Old) != len;
+        if sized && self.storage.meta(self.file)?.identity.size > len {
             self.storage.set_len(self.file, len)?;
         }
         match self.storage.clone_range(image, 0..len, self.file, 0) {
             Ok(()) => Ok(true),
             Err(error) if cannot(&error) => Ok(false),
             Err(error) => Err(error),
-        }
-    }
-
-    fn write_pages(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        let whole = offset.is_multiple_of(PAGE as u64) && bytes.len().is_multiple_of(PAGE);
-        let hole = self.journal.header.way == Method::Image && whole;
-        if hole && is_zero(bytes) {
-            self.storage.punch(self.file, offset..offset + bytes.len() as u64)
-        } else {
-            self.storage.write_at(self.file, offset, bytes)
         }
     }
 
@@ -539,6 +587,23 @@ fn has_own(now: &[u8], old: &[u8], new: &[u8]) -> bool {
 
 fn is_zero(bytes: &[u8]) -> bool {
     bytes.iter().all(|byte| *byte == 0)
+}
+
+/// Returns the parts of a piece of `len` bytes at `offset` that are not in `range`.
+fn parts_outside(range: &Range<u64>, offset: u64, len: usize) -> [Range<usize>; 2] {
+    let within = |place: u64| usize::try_from(place.saturating_sub(offset)).unwrap_or(usize::MAX).min(len);
+    if range.is_empty() { [0..len, len..len] } else { [0..within(range.start), within(range.end)..len] }
+}
+
+/// Returns the part of `range` from the first sector in which `now` differs from `wanted` to the last one. Both are at
+/// `offset` in the file, and differ in the range.
+fn differing_sectors(now: &[u8], wanted: &[u8], offset: u64, range: Range<usize>) -> Range<usize> {
+    let differs = |at: &usize| now.get(*at) != wanted.get(*at);
+    let into_sector = |at: usize| ((offset % SECTOR as u64) as usize + at) % SECTOR;
+    let first = range.clone().find(differs).unwrap_or(range.start);
+    let last = range.clone().rev().find(differs).unwrap_or(range.end - 1);
+    let start = first - into_sector(first).min(first - range.start);
+    start..range.end.min(last + SECTOR - into_sector(last))
 }
 
 /// Returns the range of a piece from its byte `from` to the end of that byte's page in the file. The piece

@@ -173,7 +173,9 @@ impl<'a> PlannedChange<'a> {
             return vec![only];
         }
         match (self.shift, links) {
-            (0, _) => vec![SavePlan::InPlace],
+            // On a copy-on-write file system without room, a change in place is not possible.
+            (0, ..=1) if !self.streamed => vec![SavePlan::InPlace, SavePlan::Clone, SavePlan::Rewrite],
+            (0, _) => vec![SavePlan::InPlace, SavePlan::Rewrite],
             // A plan that changes the same file would move the end, to which another program is about to
             // append.
             _ if self.streamed => vec![SavePlan::Clone, SavePlan::Copy],

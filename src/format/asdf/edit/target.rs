@@ -16,7 +16,7 @@ use super::opened::{Opened, Patience, check_rights, open_locked};
 use super::plan::PlannedChange;
 use super::recover::{By, Claim, is_left, recover};
 use super::sidecar::HeldSource;
-use super::{Applied, SaveOptions, SavePlan, tail};
+use super::{Applied, SaveOptions, tail};
 use crate::error::{Error, Kind, Result};
 use crate::format::editor::{DeviceLimits, TextVersion};
 use crate::format::recovery::Recovered;
@@ -363,7 +363,7 @@ impl<S: Storage> Target<S> {
         let mut source = change.identity;
         let mut fsyncs = 0;
         let plans = change.plans(links, options);
-        if plans.iter().any(|plan| *plan != SavePlan::InPlace) && !change.moves_a_stream() {
+        if change.shift > 0 && !change.moves_a_stream() {
             self.check_no_writer()?;
         }
         for plan in plans {

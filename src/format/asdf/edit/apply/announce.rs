@@ -29,8 +29,8 @@ impl<S: Storage> SaveJob<'_, S> {
         }
     }
 
-    /// Inserts the range while no thread reads. An insertion that fails halfway is undone before threads read
-    /// again.
+    /// Inserts the range, and takes the space for it, while no thread reads. An insertion that fails halfway, or for which
+    /// there is no space, is undone before threads read again.
     pub(super) fn insert_announced(
         &self,
         header: &Header,
@@ -39,7 +39,10 @@ impl<S: Storage> SaveJob<'_, S> {
     ) -> std::result::Result<(), Stopped> {
         let mut done = Ok(());
         let mut insert = || {
-            done = self.insert_range(header.insert_at, header.shift);
+            done = self.insert_range(header.insert_at, header.shift).and_then(|()| {
+                let inserted = header.insert_at..header.insert_at.saturating_add(header.shift);
+                Ok(self.storage.reserve(self.file, inserted)?)
+            });
             match &done {
                 Ok(()) if is_written_by_others(true) => {
                     done = Err(Stopped::Overwritten);

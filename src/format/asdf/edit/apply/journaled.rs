@@ -38,7 +38,7 @@ impl<S: Storage> SaveJob<'_, S> {
         }
         let bytes = self.change.head_to + self.change.tail.len() as u64;
         if self.is_short_of_room(bytes.saturating_mul(4)) {
-            return self.rewrite().map(Done::Unconfirmed);
+            return Err(unsuited("the file system may have too little room to write over the file"));
         }
         let (sidecars, journal) = self.write_journal(Method::InPlace, &[])?;
         let written = self.carry_out(sidecars, journal, None)?;
@@ -103,6 +103,10 @@ impl<S: Storage> SaveJob<'_, S> {
     }
 
     fn make_image(&self, place: JournalPlace) -> std::io::Result<(Image<S>, S::File)> {
+        // Sharing the image's extents takes room for the file system's own tables, and undoing that takes more.
+        if self.is_short_of_room(0) {
+            return Err(std::io::Error::from_raw_os_error(libc::ENOSPC));
+        }
         let sidecars = self.held.prepare(self.storage, place)?;
         let (image, file) = Image::create(self.storage, sidecars)?;
         // If the image does not share its bytes with the source, they have to be overwritten in the source.
