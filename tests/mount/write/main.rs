@@ -16,6 +16,7 @@
 //! | `writers`, `shared` | two writers of one file, and changes by other programs and users |
 //! | `frozen` | file systems that do not answer, or were shut down |
 //! | `failures` | full and failing disks, closed directories, limits |
+//! | `power` | power cuts, by images of every write and flush of ext4, XFS and btrfs |
 //! | `room` | many saves at once on a disk that becomes full |
 //! | `remote` | files behind sshfs and bindfs, replaced on the server |
 //! | `unshared` | writers of one file that share no locks |
@@ -58,6 +59,7 @@ mod noticed;
 mod opened_by_python;
 mod place;
 mod plans;
+mod power;
 mod preserved;
 mod random_edits;
 mod readers;
