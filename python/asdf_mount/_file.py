@@ -132,8 +132,35 @@ class File:
 
     @functools.cached_property
     def refs(self) -> dict[str, Any]:
-        """The references to the chunks of the arrays, as ``refs.json`` has them; none for Blosc2, which has none."""
-        return {} if self._line["format"] == "blosc2" else references(self.source, self.options)
+        """The references to the chunks of the arrays, as ``refs.json`` has them; none for Blosc2, which has none.
+
+        None either for a file on a server whose arrays are all in the catalogue, because finding the parts of its
+        compressed blocks takes many requests.
+        """
+        is_enough = self.state is None and self._line["format"] == "asdf" and self._has_all_arrays()
+        return {} if is_enough or self._line["format"] == "blosc2" else references(self.source, self.options)
+
+    def _has_all_arrays(self) -> bool:
+        """Return whether the catalogue lists all arrays of the tree: each is in a block, and none has a mask or an alias."""
+        nodes, sources = [self._line["tree"]], []
+        while nodes:
+            node = nodes.pop()
+            if isinstance(node, dict):
+                if not {"mask", "$ref", "data", "chunks"}.isdisjoint(node) and "datatype" in node or "$ref" in node:
+                    return False
+                if "source" in node:
+                    sources.append(node["source"])
+                nodes += node.values()
+            elif isinstance(node, list):
+                nodes += node
+        listed = [array["source"] for array in self._line["arrays"]]
+        return all(isinstance(source, int) for source in [*listed, *sources]) and sorted(listed) == sorted(sources)
+
+    def is_compressed(self, path: str) -> bool:
+        """Return whether an array is in a compressed block, as far as the catalogue tells."""
+        sources = {array["path"]: array["source"] for array in self._line["arrays"]}
+        blocks, number = self._line["blocks"], sources.get(path)
+        return isinstance(number, int) and number < len(blocks) and blocks[number].get("compression") is not None
 
     def zarr_path(self, path: str) -> str:
         """Return the path that an array has in ``refs.json``."""

@@ -21,9 +21,10 @@ from xarray.core import indexing
 from ._file import MAX_HEADER, File, npy_header, state_of
 from ._program import AsdfMountError, Options, option_arguments, run
 
-#: Bytes that a chunk has at most, unless the part of a compressed block is longer. Longer than usual parts (4 MiB),
-#: because those at both ends of a chunk are decoded twice.
+#: Bytes that a chunk has, unless the part of a compressed block is longer: several usual parts.
 CHUNK_BYTES = 16 << 20
+#: The usual number of bytes in a part of a compressed block, decoded.
+PART_BYTES = 4 << 20
 #: The usual length of the header of an .npy file, and the shortest.
 HEADER_BYTES = 128
 Names = Union[str, Iterable[str], None]
@@ -168,6 +169,17 @@ class _OpenedFile:
         return {path: starts[n * HEADER_BYTES : (n + 1) * HEADER_BYTES] for n, path in enumerate(paths)}
 
 
+def chunks_by_parts(row: int, rows: int) -> Union[int, tuple[int, ...]]:
+    """Return the numbers of rows in chunks of `row` bytes each that end where a part of the block ends, or in the row after.
+
+    The program decodes of a part on a server only what is read from its beginning, so that no part is decoded twice.
+    """
+    step = CHUNK_BYTES - CHUNK_BYTES % PART_BYTES or CHUNK_BYTES
+    ends = [min(rows, -(-end // row)) for end in range(step, rows * row + step, step)]
+    chunks = tuple(end - start for start, end in zip([0, *ends], ends) if end > start)
+    return chunks[0] if len({*chunks[:-1]}) <= 1 and chunks[-1] <= chunks[0] else chunks
+
+
 class AsdfArray(BackendArray):
     """An array of which any process can read any part. `header` is the start of its .npy file."""
 
@@ -189,10 +201,16 @@ class AsdfArray(BackendArray):
         zarray = json.loads(file.refs.get(f"{file.zarr_path(path)}/.zarray", "{}"))
         # With our codecs, the whole block is a chunk only because its parts are not whole rows.
         is_whole = (zarray.get("compressor") or {}).get("id", "").startswith("asdf-")
-        self.chunks = zarray["chunks"] if zarray and not is_whole else [1] * len(self.shape)
+        is_known = bool(zarray) and not is_whole
+        lengths: list[int] = zarray["chunks"] if is_known else [1] * len(self.shape)
+        self.chunks: list[Union[int, tuple[int, ...]]] = [*lengths]
         for axis in axes if order == "F" else reversed(axes):
-            count = CHUNK_BYTES // max(1, self.dtype.itemsize * math.prod(self.chunks))
-            self.chunks[axis] = max(1, min(self.shape[axis], self.chunks[axis] * max(1, count)))
+            row = self.dtype.itemsize * math.prod(lengths)
+            count = CHUNK_BYTES // max(1, row)
+            lengths[axis] = max(1, min(self.shape[axis], lengths[axis] * max(1, count)))
+            self.chunks[axis] = lengths[axis]
+            if row > 0 and 1 < lengths[axis] < self.shape[axis] and not is_known and file.is_compressed(path):
+                self.chunks[axis] = chunks_by_parts(row, self.shape[axis])
         attributes = json.loads(file.refs.get(f"{file.zarr_path(path)}/.zattrs", "{}"))
         dimensions = [f"dim{len(axes) - axis}_{length}" for axis, length in enumerate(self.shape)]
         self.dimensions: list[str] = attributes.get("_ARRAY_DIMENSIONS", dimensions)

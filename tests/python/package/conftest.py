@@ -17,6 +17,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[3]
+#: The requests to the web server: path and range.
+ASKED = []
 SOURCES = None
 
 if importlib.util.find_spec("asdf_mount") is None:
@@ -58,6 +60,7 @@ def server(files):
         protocol_version = "HTTP/1.1"
 
         def do_GET(self, with_body=True):
+            ASKED.append((self.path, self.headers.get("Range")))
             try:
                 data = Path(self.translate_path(self.path)).read_bytes()
             except OSError:
