@@ -22,6 +22,8 @@ from ._program import AsdfMountError, Options, Source, failure, find_program, op
 SHARE_OF_MEMORY = 4
 #: Decoded arrays up to this number of bytes are not mapped, because each map keeps a file open.
 SMALL = 1 << 16
+#: The codecs of which a block has no parts that are decoded on their own.
+WITHOUT_PARTS = ("zlib", "bzp2")
 #: Longest header of an .npy file, with very many fields.
 MAX_HEADER = 1 << 20
 
@@ -154,13 +156,23 @@ class File:
             elif isinstance(node, list):
                 nodes += node
         listed = [array["source"] for array in self._line["arrays"]]
-        return all(isinstance(source, int) for source in [*listed, *sources]) and sorted(listed) == sorted(sources)
+        if not all(isinstance(source, int) for source in [*listed, *sources]) or sorted(listed) != sorted(sources):
+            return False
+        # Of other codecs, only the references tell whether a block has parts.
+        return all(self.codec(path) in (None, "lz4", "blsc", *WITHOUT_PARTS) for path in self.arrays)
 
-    def is_compressed(self, path: str) -> bool:
-        """Return whether an array is in a compressed block, as far as the catalogue tells."""
+    def codec(self, path: str) -> Optional[str]:
+        """Return the codec of the block with an array, as far as the catalogue tells.
+
+        Of a file on a server it describes some blocks only. The others probably have the codec of these: if not, reading a
+        part of an array takes longer.
+        """
         sources = {array["path"]: array["source"] for array in self._line["arrays"]}
-        blocks, number = self._line["blocks"], sources.get(path)
-        return isinstance(number, int) and number < len(blocks) and blocks[number].get("compression") is not None
+        number, blocks = sources.get(path), self._line["blocks"]
+        if not isinstance(number, int):
+            return None
+        known = [block["compression"] for block in [*blocks[number : number + 1], *blocks] if "compression" in block]
+        return known[0] or None if known else None
 
     def zarr_path(self, path: str) -> str:
         """Return the path that an array has in ``refs.json``."""

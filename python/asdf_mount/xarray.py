@@ -18,7 +18,7 @@ import xarray as xr
 from xarray.backends import BackendArray, BackendEntrypoint
 from xarray.core import indexing
 
-from ._file import MAX_HEADER, File, npy_header, state_of
+from ._file import MAX_HEADER, WITHOUT_PARTS, File, npy_header, state_of
 from ._program import AsdfMountError, Options, option_arguments, run
 
 #: Bytes that a chunk has, unless the part of a compressed block is longer: several usual parts.
@@ -202,14 +202,17 @@ class AsdfArray(BackendArray):
         # With our codecs, the whole block is a chunk only because its parts are not whole rows.
         is_whole = (zarray.get("compressor") or {}).get("id", "").startswith("asdf-")
         is_known = bool(zarray) and not is_whole
+        codec = file.codec(path)
         lengths: list[int] = zarray["chunks"] if is_known else [1] * len(self.shape)
+        if not is_known and codec in WITHOUT_PARTS:
+            lengths = [*self.shape]
         self.chunks: list[Union[int, tuple[int, ...]]] = [*lengths]
         for axis in axes if order == "F" else reversed(axes):
             row = self.dtype.itemsize * math.prod(lengths)
             count = CHUNK_BYTES // max(1, row)
             lengths[axis] = max(1, min(self.shape[axis], lengths[axis] * max(1, count)))
             self.chunks[axis] = lengths[axis]
-            if row > 0 and 1 < lengths[axis] < self.shape[axis] and not is_known and file.is_compressed(path):
+            if row > 0 and 1 < lengths[axis] < self.shape[axis] and not is_known and codec is not None:
                 self.chunks[axis] = chunks_by_parts(row, self.shape[axis])
         attributes = json.loads(file.refs.get(f"{file.zarr_path(path)}/.zattrs", "{}"))
         dimensions = [f"dim{len(axes) - axis}_{length}" for axis, length in enumerate(self.shape)]
