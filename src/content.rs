@@ -70,6 +70,19 @@ pub struct Stored<'a> {
     pub len: u64,
 }
 
+/// Elements with strides, where they lie.
+#[derive(Clone, Debug)]
+pub struct Strided {
+    /// The bytes in which they lie.
+    pub whole: Arc<dyn Content>,
+    /// The offset of the first element.
+    pub start: u64,
+    /// The stride of each dimension in bytes. All elements lie in `whole`.
+    pub strides: Vec<i64>,
+    /// The number of bytes from the lowest element to the end of the highest.
+    pub span: u64,
+}
+
 /// The owner of buffers that readers share.
 pub(crate) trait BufferPool: Send + Sync + std::fmt::Debug {
     /// Returns a buffer to the pool.
@@ -153,6 +166,17 @@ pub trait Content: Send + Sync + std::fmt::Debug {
     /// if `at_any_cost` is true.
     fn share(&self, offset: u64, len: usize, at_any_cost: bool) -> Option<SharedBytes> {
         let _ = (offset, len, at_any_cost);
+        None
+    }
+
+    /// Reads like [`read_at`](Self::read_at), but possibly fewer bytes: those that one read of the underlying bytes gives.
+    /// For readers of a few places far from each other, for whom nothing else is to be gathered.
+    fn read_few(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        self.read_at(offset, buf)
+    }
+
+    /// Returns where the elements of an array lie, if the content gathers them by their strides.
+    fn strided(&self) -> Option<Strided> {
         None
     }
 

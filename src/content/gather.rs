@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use self::gather_cache::GatherCache;
 use self::slab::Slab;
-use super::{Content, Soundness, fill, read_exact_at};
+use super::{Content, Soundness, Strided, fill, read_exact_at};
 use crate::error::{Error, Result};
 
 mod gather_cache;
@@ -37,15 +37,16 @@ pub(crate) struct Gather {
     whole: Arc<dyn Content>,
     /// The offset of the first element.
     start: u64,
-    /// The length of an element, in bytes.
-    item: u64,
-    /// Length and stride in bytes of each dimension, the outermost first.
-    dimensions: Vec<(u64, i64)>,
+    /// The stride of each dimension in bytes.
+    strides: Vec<i64>,
+    /// The number of bytes from the lowest element to the end of the highest.
+    span: u64,
     len: u64,
-    /// The dimensions for slabs, merged where they are contiguous: as few as possible, of elements of
-    /// `axes_item` bytes.
+    /// The dimensions, the outermost first, merged where they are contiguous: as few as possible, of elements of
+    /// `item` bytes.
     axes: Vec<Axis>,
-    axes_item: u64,
+    /// The length of a merged element, in bytes.
+    item: u64,
     gather_cache: Arc<GatherCache>,
 }
 
@@ -72,8 +73,10 @@ impl Gather {
         if len > 0 && (first < 0 || last > i128::from(whole.len())) {
             return Err(outside());
         }
-        let (axes, axes_item) = if len == 0 { (Vec::new(), 0) } else { merged(&dimensions, item) };
-        Ok(Self { whole, start, item, dimensions, len, axes, axes_item, gather_cache: Arc::default() })
+        let (axes, item) = if len == 0 { (Vec::new(), 0) } else { merged(&dimensions, item) };
+        let strides = dimensions.iter().map(|(_, stride)| *stride).collect();
+        let span = u64::try_from(last - first).unwrap_or_default();
+        Ok(Self { whole, start, strides, span, len, axes, item, gather_cache: Arc::default() })
     }
 
     /// Reorders contiguous elements whose first index varies fastest, so that the last one does.
@@ -94,8 +97,9 @@ impl Gather {
 
     /// True if the elements lie so far apart that gathering ahead of a reader pays off.
     fn has_slabs(&self) -> bool {
-        let innermost = self.axes.last().map_or(0, |axis| axis.stride.unsigned_abs());
-        self.axes.len() > 1 && innermost > self.axes_item && self.axes.iter().all(|axis| axis.stride != 0)
+        let is_contiguous =
+            self.axes.last().is_some_and(|axis| i128::from(axis.stride) == i128::from(self.item));
+        self.axes.len() > 1 && !is_contiguous
     }
 
     /// Copies bytes from the kept slab, gathering one first if necessary. Returns the number of bytes; 0 if
@@ -111,7 +115,7 @@ impl Gather {
     /// its bytes.
     fn slab_at(&self, offset: u64, size: u64) -> Option<(u64, Vec<u8>)> {
         // For each axis, the bytes of one of its elements: all elements of the axes within.
-        let mut bytes = vec![self.axes_item];
+        let mut bytes = vec![self.item];
         for axis in self.axes.iter().skip(1).rev() {
             bytes.push(bytes.last()?.checked_mul(axis.len)?);
         }
@@ -132,7 +136,7 @@ impl Gather {
                 let slab = Slab {
                     whole: &*self.whole,
                     start: u64::try_from(at).ok()?,
-                    item: self.axes_item,
+                    item: self.item,
                     axes: &axes,
                 };
                 let mut data = vec![0; usize::try_from(len.checked_mul(bytes[n])?).ok()?];
@@ -147,10 +151,10 @@ impl Gather {
     fn element(&self, mut n: u64) -> (u64, u64) {
         let mut at = i128::from(self.start);
         let mut follow = 0;
-        for (index, (len, stride)) in self.dimensions.iter().enumerate().rev() {
+        for (index, Axis { len, stride }) in self.axes.iter().enumerate().rev() {
             let within = n % len;
             n /= len;
-            if index + 1 == self.dimensions.len() {
+            if index + 1 == self.axes.len() {
                 follow = len - 1 - within;
             }
             at += i128::from(within) * i128::from(*stride);
@@ -162,7 +166,7 @@ impl Gather {
     /// Copies elements from byte `within` of element `n` on. Returns the number of bytes.
     fn run(&self, n: u64, within: u64, out: &mut [u8]) -> Result<usize> {
         let (at, follow) = self.element(n);
-        let stride = self.dimensions.last().map_or(0, |(_, stride)| *stride);
+        let stride = self.axes.last().map_or(0, |axis| axis.stride);
         if within > 0 || (out.len() as u64) < self.item || stride == 0 {
             let len = (self.item - within).min(out.len() as u64) as usize;
             read_exact_at(&*self.whole, at + within, &mut out[..len])?;
@@ -229,6 +233,16 @@ impl Content for Gather {
                 copied => Ok(copied),
             }
         })
+    }
+
+    fn strided(&self) -> Option<Strided> {
+        let strides = self.strides.clone();
+        Some(Strided { whole: self.whole.clone(), start: self.start, strides, span: self.span })
+    }
+
+    fn read_few(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        let wanted = self.len.saturating_sub(offset).min(buf.len() as u64) as usize;
+        if wanted == 0 { Ok(0) } else { self.run(offset / self.item, offset % self.item, &mut buf[..wanted]) }
     }
 
     fn ranges(&self) -> Vec<Range<u64>> {

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::stored::StoredFile;
-use crate::content::{Content, Soundness};
+use crate::content::{Content, Soundness, Strided};
 use crate::error::{Error, Kind, Result};
 use crate::source::{Source, SourceVersion};
 
@@ -83,14 +83,9 @@ struct Unchanged {
     version: SourceVersion,
 }
 
-impl Content for Unchanged {
-    fn len(&self) -> u64 {
-        self.content.len()
-    }
-
-    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
-        let read = self.content.read_at(offset, buf)?;
-        // The version is checked after the read, so no bytes of another version are returned.
+impl Unchanged {
+    /// Fails if the file has another version. Called after each read, so that bytes of another version are never returned.
+    fn check(&self) -> Result<()> {
         let now = self.source.stat()?.version;
         // The removal of the file's last name changes only its ctime. A write after which the times were set back does so,
         // too.
@@ -98,10 +93,34 @@ impl Content for Unchanged {
         let is_removed =
             || now.differs_only_in_ctime(&self.version) && self.source.is_unlinked() && !is_written();
         if now == self.version || is_removed() {
-            Ok(read)
+            Ok(())
         } else {
             Err(Error::new(Kind::Changed, "another program rewrote the file: open it again"))
         }
+    }
+}
+
+impl Content for Unchanged {
+    fn len(&self) -> u64 {
+        self.content.len()
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        let read = self.content.read_at(offset, buf)?;
+        self.check()?;
+        Ok(read)
+    }
+
+    fn read_few(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        let read = self.content.read_few(offset, buf)?;
+        self.check()?;
+        Ok(read)
+    }
+
+    fn strided(&self) -> Option<Strided> {
+        let strided = self.content.strided()?;
+        let unchanged = Self { content: strided.whole, source: self.source.clone(), version: self.version };
+        Some(Strided { whole: Arc::new(unchanged), ..strided })
     }
 
     fn ranges(&self) -> Vec<Range<u64>> {

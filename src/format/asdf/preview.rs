@@ -4,7 +4,7 @@
 //!
 //! | module | what it does |
 //! |---|---|
-//! | [`plane`] | the elements of the first plane of an array, averaged to at most 1024 in each direction |
+//! | [`plane`] | the elements of one plane of an array, averaged to at most 1024 in each direction |
 //! | [`levels`] | levels for numbers |
 //! | [`picture`] | the file: made when it is first read |
 
@@ -83,9 +83,8 @@ fn picture_file(file: &Arc<AsdfFile>, found: &FoundArrays, number: usize) -> Res
     };
     let is_flags = item.is_some_and(|item| has_flags(item, array));
     let has_colors = !is_flags && has_colors(array);
-    let turned = if has_colors { None } else { turned(array) };
-    Ok(file_of(file, turned.as_ref().unwrap_or(array), |elements| {
-        let shown = plane::Shown { turned: turned.is_some(), is_flags, has_colors };
+    Ok(file_of(file, array, |elements| {
+        let shown = plane::Shown { is_flags, has_colors };
         let picture = picture::Picture::new(elements, shown, &file.context.cache)?;
         Ok(Arc::new(picture) as Arc<dyn Content>)
     }))
@@ -126,30 +125,6 @@ fn has_colors(array: &Ndarray) -> bool {
             Scalar::Uint16 | Scalar::Float16 | Scalar::Float32 | Scalar::Float64 => are_sides(),
             _ => false,
         }
-}
-
-/// Returns an array with rows and columns exchanged, if the elements of a column lie closer together than
-/// those of a row. The elements are then read in storage order.
-fn turned(array: &Ndarray) -> Option<Ndarray> {
-    let (Some(shape), Source::Block(_) | Source::External(_) | Source::Hdu(_)) =
-        (&array.shape, &array.source)
-    else {
-        return None;
-    };
-    let [.., down, across] = array.strides.as_deref()? else { return None };
-    if shape.dimensions.len() < 2 || down.unsigned_abs() >= across.unsigned_abs() {
-        return None;
-    }
-    let mut turned = array.clone();
-    exchange_last_two(&mut turned.shape.as_mut()?.dimensions);
-    exchange_last_two(turned.strides.as_mut()?);
-    Some(turned)
-}
-
-fn exchange_last_two<T>(items: &mut [T]) {
-    if let [.., one, other] = items {
-        std::mem::swap(one, other);
-    }
 }
 
 /// The file `preview.png`.

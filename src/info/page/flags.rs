@@ -32,7 +32,8 @@ pub(super) fn html(views: &Views, row: &ArrayRow, telescope: &str, budget: &mut 
     let item = elements.item;
     let mut counts = FlagCounts::new(item, elements.byteorder == ByteOrder::Big);
     let bytes = elements.count * item;
-    let words = if budget.allows(bytes) {
+    let is_strided = elements.content.strided().is_some_and(|strided| strided.span > bytes.saturating_mul(4));
+    let words = if !is_strided && budget.allows(bytes) {
         let mut at = 0;
         let mut piece = vec![0; usize::try_from(PIECE.min(bytes)).unwrap_or_default()];
         while at < bytes {

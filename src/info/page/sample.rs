@@ -11,6 +11,10 @@ const MAX_FROM_SERVER: u64 = 256 << 10;
 /// The number of evenly spaced runs of elements in a sample.
 const RUNS: u64 = 64;
 const RUNS_ON_SERVER: u64 = 4;
+/// Maximum number of bytes that the elements of an array with strides may span to be read completely.
+const MAX_SPAN: u64 = 16 << 20;
+/// Maximum number of elements of a run that lie far from each other.
+const FAR: u64 = 16;
 /// Maximum number of bytes of compressed data that are decoded for samples of one page.
 const MAX_DECODED: u64 = 256 << 20;
 
@@ -53,6 +57,10 @@ impl Sample {
     pub(super) fn of(content: &dyn Content, item: u64, count: u64, budget: &mut Budget) -> Result<Self> {
         let bytes = count.saturating_mul(item);
         let most = if budget.is_on_server { MAX_FROM_SERVER } else { MAX_BYTES };
+        let is_strided = content.strided().is_some_and(|strided| strided.span > MAX_SPAN || bytes > most);
+        if is_strided {
+            return Self::of_strided(content, item, count, budget);
+        }
         if bytes <= most {
             let mut all = vec![0; usize::try_from(bytes).unwrap_or_default()];
             read_exact_at(content, 0, &mut all)?;
@@ -68,17 +76,46 @@ impl Sample {
         }
         let runs = if budget.is_on_server { RUNS_ON_SERVER } else { RUNS };
         let of_run = (most / runs / item).max(1);
-        let starts: Vec<u64> = (0..runs)
-            .map(|run| {
-                let last = u128::from(count - of_run.min(count));
-                u64::try_from(last * u128::from(run) / u128::from(runs - 1)).unwrap_or_default()
-            })
-            .collect();
+        let starts = starts(runs, count, of_run);
         let read = read_runs(content, &starts, item, of_run.min(count))?;
         let taken = runs.saturating_mul(of_run);
         let words = format!("a sample of {} of {} values", grouped(taken), grouped(count));
         Ok(Self { runs: starts.into_iter().zip(read).collect(), words })
     }
+
+    /// Reads a sample of elements with strides: runs of elements that are read at once, or of a few far from each other.
+    fn of_strided(content: &dyn Content, item: u64, count: u64, budget: &Budget) -> Result<Self> {
+        let (most, runs) =
+            if budget.is_on_server { (MAX_FROM_SERVER, RUNS_ON_SERVER) } else { (MAX_BYTES, RUNS) };
+        let of_run = (most / runs / item).clamp(1, count);
+        let mut sample = Vec::new();
+        let mut taken = 0;
+        for start in starts(runs, count, of_run) {
+            let mut run = vec![0; usize::try_from(of_run.saturating_mul(item)).unwrap_or_default()];
+            let mut read = 0;
+            for _ in 0..FAR {
+                let offset = start.saturating_mul(item).saturating_add(read as u64);
+                let now = content.read_few(offset, &mut run[read..])?;
+                read += now;
+                // Elements that lie near each other are read at once.
+                if now as u64 > item || read == run.len() {
+                    break;
+                }
+            }
+            run.truncate(read);
+            taken += read as u64 / item;
+            sample.push((start, run));
+        }
+        let words = format!("a sample of {} of {} values", grouped(taken), grouped(count));
+        Ok(Self { runs: sample, words })
+    }
+}
+
+/// Returns the first elements of evenly spaced runs of `len` elements.
+fn starts(runs: u64, count: u64, len: u64) -> Vec<u64> {
+    let last = u128::from(count - len.min(count));
+    let start = |run: u64| last * u128::from(run) / u128::from(runs - 1);
+    (0..runs).map(|run| u64::try_from(start(run)).unwrap_or_default()).collect()
 }
 
 /// Reads the runs of `len` elements that begin at `starts`.

@@ -39,6 +39,7 @@ mod named_by_trees;
 mod on_servers;
 mod over_http;
 mod pages;
+mod picture_costs;
 mod same_second;
 mod seek_tables;
 mod tls;

@@ -2,7 +2,8 @@
 //!
 //! Some modules are left out. They test access rights (`acl`, `local_arrays`), descriptors and sources in another
 //! mount (`limits`, `hanging`), saves and changes by programs (`local_folders`, `meanwhile`), tables that `--index` or
-//! a copy of the file made (`local_tables`), mount by themselves (`damaged_blocks`), or have a server of their own.
+//! a copy of the file made (`local_tables`), mount by themselves (`damaged_blocks`), count system calls
+//! (`picture_costs`), or have a server of their own.
 
 #![allow(clippy::duplicate_mod)] // each module is here a second time
 
