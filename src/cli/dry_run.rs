@@ -3,8 +3,9 @@
 use std::path::Path;
 
 use super::{complain, diff, exit};
+use crate::daemon::FileMount;
 use crate::error::{Error, Kind, Result, one_line};
-use crate::format::editor::{SaveTarget, TextVersion};
+use crate::format::editor::{EditContext, Planned, SaveTarget, TextVersion};
 use crate::format::refusal::Refusal;
 use crate::format::{Editor, recovery};
 use crate::log;
@@ -24,28 +25,68 @@ pub(super) fn check(target: &SaveTarget) -> Result<()> {
 /// why they would be refused. Returns the exit status.
 pub(super) fn report(editor: &mut Editor, file: &Path, text: &[u8], base: &TextVersion) -> Result<u8> {
     let before = editor.text()?;
+    let planned = editor.plan(text, base);
+    report_planned(file, &before, text, planned, None)
+}
+
+/// Reports as [`report`] does, for a file that is saved through its mount.
+pub(super) fn report_in_mount(
+    mount: &FileMount,
+    target: &SaveTarget,
+    before: &[u8],
+    text: &[u8],
+    context: &EditContext,
+) -> Result<u8> {
+    let planned = plan_in_mount(mount, target, before, text, context);
+    report_planned(target.label(), before, text, planned, Some(mount))
+}
+
+/// Checks a text as the mount of a file would, and whether the mount would take it in place of `before`.
+pub(super) fn plan_in_mount(
+    mount: &FileMount,
+    target: &SaveTarget,
+    before: &[u8],
+    text: &[u8],
+    context: &EditContext,
+) -> std::result::Result<Planned, Refusal> {
+    mount.may_replace_tree(before).map_err(Refusal::Failed)?;
+    Editor::check_beside(target, text, &TextVersion::of_bytes(before), context.options.validation)
+}
+
+fn report_planned(
+    file: &Path,
+    before: &[u8],
+    text: &[u8],
+    planned: std::result::Result<Planned, Refusal>,
+    mount: Option<&FileMount>,
+) -> Result<u8> {
     let name = one_line(&file.display().to_string());
     let saved = format!("{name}\tsaved");
     let new = format!("{name}\tnew");
     let names = (&*saved, &*new);
-    match editor.plan(text, base) {
+    match planned {
         Ok(planned) => {
-            diff::show(&before, &planned.text, names)?;
+            diff::show(before, &planned.text, names)?;
             for restored in &planned.restored {
                 complain(restored);
             }
             for warning in &planned.warnings {
                 complain(&format!("warning: {warning}"));
             }
-            complain(&match planned.way {
-                Some(way) => format!("{name}: would be saved ({way}); nothing is changed"),
-                None => format!("{name}: nothing would change"),
+            complain(&match (mount, planned.way) {
+                _ if planned.text == before => format!("{name}: nothing would change"),
+                (Some(mount), _) => {
+                    let mountpoint = mount.mountpoint().display();
+                    format!("{name}: would be saved through the mount on {mountpoint}; nothing is changed")
+                }
+                (None, Some(way)) => format!("{name}: would be saved ({way}); nothing is changed"),
+                (None, None) => format!("{name}: nothing would change"),
             });
             Ok(exit::OK)
         }
         Err(Refusal::Failed(error)) => Err(error),
         Err(refusal) => {
-            diff::show(&before, text, names)?;
+            diff::show(before, text, names)?;
             complain(&format!("{name}: the text would be refused"));
             log::complain(refusal.report().trim_end());
             Ok(exit::REFUSED)

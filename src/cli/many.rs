@@ -15,7 +15,7 @@ use crate::daemon::FileMount;
 use crate::error::{Error, Kind, Result, one_line, printable, to_json};
 use crate::exit;
 use crate::files::parallel;
-use crate::format::editor::{EditContext, SaveTarget, TextVersion};
+use crate::format::editor::{EditContext, Planned, SaveTarget, TextVersion};
 use crate::format::refusal::Refusal;
 use crate::log;
 use crate::options::Options;
@@ -160,11 +160,8 @@ impl Change<'_> {
             return Ok(Outcome::Unchanged);
         }
         if self.dry_run {
-            return match editor.plan(&text, &base) {
-                Ok(planned) => Ok(Outcome::Planned(diff(file, &before, &planned.text)?)),
-                Err(Refusal::Failed(error)) => Err(error),
-                Err(refusal) => Ok(Outcome::Refused(refusal.report(), diff(file, &before, &text)?)),
-            };
+            let planned = editor.plan(&text, &base);
+            return Self::planned(file, &before, &text, planned);
         }
         match editor.commit(&text, &base, &mut NoReaders) {
             Ok(saved) => {
@@ -173,6 +170,20 @@ impl Change<'_> {
             }
             Err(Refusal::Failed(error)) => Err(error),
             Err(refusal) => Ok(Outcome::Refused(refusal.report(), Vec::new())),
+        }
+    }
+
+    /// Returns the outcome of a dry run.
+    fn planned(
+        file: &Path,
+        before: &[u8],
+        text: &[u8],
+        planned: std::result::Result<Planned, Refusal>,
+    ) -> Result<Outcome> {
+        match planned {
+            Ok(planned) => Ok(Outcome::Planned(diff(file, before, &planned.text)?)),
+            Err(Refusal::Failed(error)) => Err(error),
+            Err(refusal) => Ok(Outcome::Refused(refusal.report(), diff(file, before, text)?)),
         }
     }
 
@@ -185,7 +196,8 @@ impl Change<'_> {
             return Ok(Outcome::Unchanged);
         }
         if self.dry_run {
-            return Ok(Outcome::Planned(diff(file, &before, &text)?));
+            let planned = dry_run::plan_in_mount(mount, target, &before, &text, self.context);
+            return Self::planned(file, &before, &text, planned);
         }
         Ok(match revise::save_in_mount(mount, target, &before, &text)? {
             None => Outcome::Saved,

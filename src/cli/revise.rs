@@ -81,36 +81,57 @@ pub(super) fn edit(file: &Path, context: &EditContext, dry_run: bool) -> Result<
     }
     let mut tree = OpenTree::open(&target, context)?;
     tree.set_program(&editor_command().to_string_lossy());
-    let mut before = tree.text(&target)?;
+    let before = tree.text(&target)?;
     let copy = Copy::make(file, &before)?;
+    let ended = edit_copy(&copy, &mut tree, (file, &target), before.clone(), context, dry_run);
+    match &ended {
+        Ok(End::Done(_)) => copy.remove(),
+        Err(_) if copy.read().is_ok_and(|text| text == before) => copy.remove(),
+        Ok(End::Kept(_)) | Err(_) if copy.text.exists() => {
+            complain(&format!("the text is kept in {}", copy.text.display()));
+        }
+        // The editor removed the text.
+        Ok(End::Kept(_)) | Err(_) => copy.remove(),
+    }
+    ended.map(|end| match end {
+        End::Done(status) | End::Kept(status) => status,
+    })
+}
+
+/// The end of an edit, with the exit status.
+enum End {
+    Done(u8),
+    /// The text of the editor is kept.
+    Kept(u8),
+}
+
+/// Runs the editor on a copy of the tree, which is `before`, and saves it.
+fn edit_copy(
+    copy: &Copy,
+    tree: &mut OpenTree,
+    (file, target): (&Path, &SaveTarget),
+    mut before: Vec<u8>,
+    context: &EditContext,
+    dry_run: bool,
+) -> Result<End> {
     let mut question = Question::Edit;
     loop {
         if question == Question::Edit {
-            let edited = copy.edit();
+            copy.edit()?;
             let text = copy.read()?;
-            if let Err(error) = edited {
-                if text == before {
-                    copy.remove();
-                } else {
-                    complain(&format!("the text is kept in {}", copy.text.display()));
-                }
-                return Err(error);
-            }
             if text == before || text.is_empty() {
                 complain(&format!("{}: not changed", file.display()));
-                return Ok(copy.done());
+                return Ok(End::Done(exit::OK));
             }
         }
         let text = copy.read()?;
         if dry_run {
-            let status = tree.plan(file, &text, &before)?;
-            complain(&format!("the text is kept in {}", copy.text.display()));
-            return Ok(status);
+            return tree.plan(target, &text, &before, context).map(End::Kept);
         }
-        let refused = tree.commit(&target, &text, &before);
+        let refused = tree.commit(target, &text, &before);
         let is_conflict = matches!(refused, Err(NotSaved::Conflict));
         match refused {
-            Ok(()) => return Ok(copy.done()),
+            Ok(()) => return Ok(End::Done(exit::OK)),
             Err(NotSaved::Conflict) => {
                 complain(&format!("{}: not changed: {CONFLICT}", file.display()));
             }
@@ -124,17 +145,14 @@ pub(super) fn edit(file: &Path, context: &EditContext, dry_run: bool) -> Result<
         match question {
             Question::Edit => {}
             Question::Merge => {
-                let theirs = tree.text(&target)?;
+                let theirs = tree.text(target)?;
                 if copy.merge(&before, &theirs)? {
                     complain("both changed the same lines: they are marked with <<<<<<<; edit the text");
                     question = Question::Edit;
                 }
                 before = theirs;
             }
-            Question::Quit => {
-                complain(&format!("the text is kept in {}", copy.text.display()));
-                return Ok(exit::FAILED);
-            }
+            Question::Quit => return Ok(End::Kept(exit::FAILED)),
         }
     }
 }
@@ -173,18 +191,12 @@ impl OpenTree {
     }
 
     /// Shows how `text` would be saved in place of `before`. Returns the exit status.
-    fn plan(&mut self, file: &Path, text: &[u8], before: &[u8]) -> Result<u8> {
+    fn plan(&mut self, target: &SaveTarget, text: &[u8], before: &[u8], context: &EditContext) -> Result<u8> {
         match self {
-            Self::File(editor) => dry_run::report(editor, file, text, &TextVersion::of_bytes(before)),
-            Self::Mount(mount) => {
-                let name = shown(file);
-                super::diff::show(before, text, (&format!("{name}\tsaved"), &format!("{name}\tnew")))?;
-                let mountpoint = mount.mountpoint().display();
-                complain(&format!(
-                    "{name}: would be saved through the mount on {mountpoint}; nothing is changed"
-                ));
-                Ok(exit::OK)
+            Self::File(editor) => {
+                dry_run::report(editor, target.label(), text, &TextVersion::of_bytes(before))
             }
+            Self::Mount(mount) => dry_run::report_in_mount(mount, target, before, text, context),
         }
     }
 
@@ -532,11 +544,6 @@ impl Copy {
             Some(1..=127) => Ok(true),
             _ => Err(Error::new(Kind::System(libc::EIO), "git merge-file failed")),
         }
-    }
-
-    fn done(&self) -> u8 {
-        self.remove();
-        exit::OK
     }
 
     fn remove(&self) {

@@ -64,6 +64,20 @@ impl FileMount {
     /// # Errors
     /// The tree in the mount is another one, such as a draft; or the save is refused or fails.
     pub(crate) fn replace_tree(&self, old: &[u8], new: &[u8]) -> Result<()> {
+        self.with_tree(old, &|tree| {
+            tree.set_len(0)?;
+            tree.write_all_at(new, 0)?;
+            tree.sync_all()
+        })
+    }
+
+    /// Fails if the tree can't be replaced, or is not `old`.
+    pub(crate) fn may_replace_tree(&self, old: &[u8]) -> Result<()> {
+        self.with_tree(old, &|_| Ok(()))
+    }
+
+    /// Opens the tree, which has to be `old`, for writing.
+    fn with_tree(&self, old: &[u8], act: &(dyn Fn(&File) -> io::Result<()> + Sync)) -> Result<()> {
         let replace = || -> io::Result<bool> {
             // The mount refuses the text if another program changes the file after this handle has read the tree.
             let tree = self.open(TREE, OFlags::RDWR)?;
@@ -72,9 +86,7 @@ impl FileMount {
             if present != old {
                 return Ok(false);
             }
-            tree.set_len(0)?;
-            tree.write_all_at(new, 0)?;
-            tree.sync_all()?;
+            act(&tree)?;
             Ok(true)
         };
         let path = self.mountpoint().join(TREE);

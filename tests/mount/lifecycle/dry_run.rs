@@ -98,3 +98,37 @@ fn an_interrupted_save_is_not_recovered() {
     assert!(said.contains("a dry run recovers nothing; run asdf-mount --recover first"), "{said}");
     assert!(journal.exists());
 }
+
+/// A text is checked as the mount would check it, and nothing is saved.
+#[test]
+fn of_a_mounted_file_it_checks_what_a_save_would() {
+    let bench = sample();
+    assert!(bench.shell("asdf-mount a.asdf mnt").status.success());
+    let edit = |script: &str| format!("EDITOR=\"sed -i '{script}'\" asdf-mount --edit --dry-run a.asdf");
+    let (status, diff, said) = dry(&bench, &edit("s/filter: V/filter: B/"));
+    assert_eq!(status, 0, "{said}");
+    assert!(diff.contains("+object: {exposure: 1200.0, filter: B"), "{diff}");
+    assert!(said.contains("would be saved through the mount on"), "{said}");
+    let (status, diff, said) = dry(&bench, &edit("s/source: 0/source: 9/"));
+    assert_eq!(status, 3, "{said}");
+    assert!(
+        diff.contains("+  source: 9\n") && said.contains("a.asdf: the text would be refused\n"),
+        "{said}"
+    );
+    assert!(said.contains("its source is block 9, and the file has blocks 0 to 2"), "{said}");
+    let kept = said.lines().find_map(|line| line.split_once("the text is kept in ")).unwrap().1;
+    assert!(fs::read_to_string(kept).unwrap().contains("source: 9"));
+    // Lost parts are restored, as by the mount.
+    let (status, diff, said) = dry(&bench, &edit("/^%TAG/d"));
+    assert_eq!((status, &*diff), (0, ""), "{said}");
+    for (line, expected) in [
+        ("--set object.filter=B", 0),
+        ("--set image.source=9", 3),
+        ("--filter \"sed 's/source: 0/source: 9/'\"", 3),
+    ] {
+        let (status, diff, said) = dry(&bench, &format!("asdf-mount {line} --dry-run a.asdf"));
+        assert_eq!(status, expected, "{line}: {said}");
+        assert!(diff.contains("+++ a.asdf\tnew"), "{line}: {diff}");
+    }
+    assert!(bench.shell("cmp mnt/tree.yaml tree && asdf-mount -u mnt").status.success());
+}

@@ -57,6 +57,8 @@ impl BlockSizes for Vec<u64> {
 pub struct Old {
     /// The text up to and including the last line of the prologue.
     head: Vec<u8>,
+    /// The number of conflict markers.
+    conflicts: usize,
     has_tree: bool,
     is_utf8: bool,
     unreadable: bool,
@@ -91,6 +93,7 @@ impl Old {
         let end = ends.max().unwrap_or(0);
         Self {
             head: text[..end].to_vec(),
+            conflicts: layout::conflict_markers(text).count(),
             has_tree: prologue.has_tree(text),
             is_utf8: std::str::from_utf8(text).is_ok(),
             unreadable: prologue.has_tree(text) && prologue.unreadable(text).is_some(),
@@ -115,6 +118,7 @@ pub fn check<'n>(
     let normalized = normalize::normalize(new, &old.head);
     let draft = Draft { text: &normalized.text, normalized: &normalized };
     refuse(new, layout::problems(&draft))?;
+    refuse(new, layout::conflicts(&draft, old.conflicts))?;
     let mut warnings = Vec::new();
     let mut next = None;
     if level != Validation::Off {

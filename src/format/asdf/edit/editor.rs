@@ -12,7 +12,7 @@ use super::check::{self, Accepted, BlockSizes, Old};
 use super::sidecar::HeldSource;
 use super::{NewHead, SaveOptions, SavePlan, Target};
 use crate::cache::Cache;
-use crate::content::Content;
+use crate::content::{Content, read_exact_at};
 use crate::error::{Error, Kind, Result};
 use crate::format::Context;
 use crate::format::asdf::head::Head;
@@ -120,12 +120,31 @@ impl Editor {
         let Some((_, old)) = &self.old else {
             return Err(Error::new(Kind::System(libc::EIO), "the saved text is not known").into());
         };
-        let checked = check::check(text, old, &blocks, self.validation);
-        // An unreadable block is not a fault of the text.
-        match blocks.error.into_inner() {
-            Some(error) => Err(error.of(self.target.label()).into()),
-            None => checked.map_err(Refusal::Text),
+        blocks.check(text, old, self.validation).map_err(|refusal| match refusal {
+            Refusal::Failed(error) => error.of(self.target.label()).into(),
+            refusal => refusal,
+        })
+    }
+
+    /// Checks a text for a file that another program has locked, as a mount does. Nothing is locked or written.
+    pub(crate) fn check_beside(
+        target: &SaveTarget,
+        text: &[u8],
+        base: &TextVersion,
+        validation: Validation,
+    ) -> std::result::Result<Planned, Refusal> {
+        let context = Context::new(Arc::new(Cache::with_threads(0, 1)));
+        let file = StoredFile::open(target.open()?, &context)?;
+        let tree = file.tree();
+        let mut old = vec![0; usize::try_from(tree.len()).unwrap_or(usize::MAX)];
+        read_exact_at(&*tree, 0, &mut old)?;
+        if TextVersion::of_bytes(&old) != *base {
+            return Err(Refusal::Conflict);
         }
+        let count = file.block_count()?;
+        let blocks = SizedBlocks { file, count, error: OnceCell::new() };
+        let Accepted { text, restored, warnings, .. } = blocks.check(text, &Old::of(&old), validation)?;
+        Ok(Planned { text: text.into_owned(), way: None, restored, warnings })
     }
 
     /// Keeps the present text in the history before a save replaces it by `text`. An error prevents the save
@@ -362,6 +381,23 @@ impl SizedBlocks {
         };
         let count = file.block_count()?;
         Ok(Self { file, count, error: OnceCell::new() })
+    }
+}
+
+impl SizedBlocks {
+    /// Checks a text for a file with these blocks.
+    fn check<'t>(
+        self,
+        text: &'t [u8],
+        old: &Old,
+        validation: Validation,
+    ) -> std::result::Result<Accepted<'t>, Refusal> {
+        let checked = check::check(text, old, &self, validation);
+        // An unreadable block is not a fault of the text.
+        match self.error.into_inner() {
+            Some(error) => Err(error.into()),
+            None => checked.map_err(Refusal::Text),
+        }
     }
 }
 

@@ -134,6 +134,38 @@ fn an_edit_in_conflict_is_merged() {
 }
 
 #[test]
+fn a_text_whose_merge_fails_is_named() {
+    let bench = Bench::new(false);
+    let theirs = replaced(&bench.place.source, "block1", "blockX");
+    // A directory in place of git's input.
+    let script =
+        format!("sed -i 's/first light/mine/' \"$1\"; mkdir \"$(dirname \"$1\")/base.yaml\"; {theirs}");
+    let (shown, status) = bench.edit_on_terminal(&script, "m\n");
+    assert_eq!(status, Some(1), "{shown}");
+    let kept = shown.lines().find_map(|line| line.split_once("the text is kept in ")).expect(&shown).1;
+    assert_eq!(fs::read_to_string(kept.trim_end()).unwrap(), bench.place.named("mine"));
+    bench.place.holds(&bench.place.text().replace("block1", "blockX"));
+}
+
+/// Neither in a quoted text, where they are valid YAML.
+#[test]
+fn conflict_markers_are_not_saved_by_any_command() {
+    let bench = Bench::new(false);
+    let marked = bench.place.named("'a\n<<<<<<< yours\nb\n=======\nc\n>>>>>>> saved\n'");
+    bench.write("marked", &marked);
+    failed(&bench.edit("cp ../home/marked \"$1\""), &["conflict marker", "the text is kept in"]);
+    failed(&bench.set_tree(&marked), &["conflict marker"]);
+    bench.is_untouched();
+    let mount = bench.place.mount();
+    assert!(fs::write(mount.path("tree.yaml"), &marked).is_err() || bench.place.text() != marked);
+    let why = fs::read_to_string(mount.path("tree.yaml.error")).unwrap();
+    assert!(why.contains("conflict marker"), "{why}");
+    failed(&bench.edit("cp ../home/marked \"$1\""), &["conflict marker", "the text is kept in"]);
+    mount.unmount();
+    bench.is_untouched();
+}
+
+#[test]
 fn an_editor_that_fails_saves_nothing() {
     for user in [false, true] {
         let bench = Bench::new(user);

@@ -65,6 +65,35 @@ fn a_refusal_is_told_in_a_few_lines() {
 }
 
 #[test]
+fn conflict_markers_are_refused_in_quoted_texts_and_comments_too() {
+    let merged = "mine\n<<<<<<< yours\n  a\n=======\n  b\n>>>>>>> saved\n";
+    for (from, to) in [
+        ("name: x", format!("name: \"{merged}\"")),
+        ("name: x", format!("name: '{}'", merged.replace('\n', "\r\n"))),
+        ("name: x", "name: 'a\n||||||| base\n'".to_owned()),
+        ("name: x", "name: 'a\n>>>>>>>\n'".to_owned()),
+        ("# a comment\n", "<<<<<<< yours\n# a\n=======\n# b\n>>>>>>> saved\n".to_owned()),
+    ] {
+        for level in [Validation::Strict, Validation::Warn, Validation::Off] {
+            let new = edited(from, &to);
+            let refusal = checked(new.as_bytes(), &base(), level).unwrap_err();
+            assert!(refusal.first.what.contains("conflict marker"), "{to}: {}", refusal.report());
+        }
+    }
+    // An underline, a quotation, a longer and an indented line.
+    for text in ["a\n=======\n", "a\n>>>>>> b\n", "a\n<<<<<<<<< b\n", "a\n  <<<<<<< b\n", "a\n<<<<<<<b"] {
+        let new = edited("name: x", &format!("name: \"{text}\""));
+        assert_eq!(accepted(&new, &base()).0, new);
+    }
+    // A text about markers may be edited, but gets no further ones.
+    let old = edited("name: x", &format!("name: \"{merged}\""));
+    let new = old.replace("# kept", "# changed");
+    assert_eq!(accepted(&new, &old).0, new);
+    let more = new.replace("# changed", "\nmore: 'a\n<<<<<<< b\n'");
+    assert!(checked(more.as_bytes(), &old, Validation::Strict).is_err());
+}
+
+#[test]
 fn ordinary_edits_are_taken_byte_for_byte() {
     for (from, to) in [
         ("name: x", "name: 'a long text', more: [1, 2.5, ~, yes]"),
