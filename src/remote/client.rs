@@ -1,4 +1,4 @@
-//! GET requests: timeouts, redirects, and the meaning of failures.
+//! GET and HEAD requests: timeouts, redirects, and the meaning of failures.
 //!
 //! Redirects are followed here and not by the library, because each target is checked, and the login and the
 //! signature are sent to the first server only.
@@ -51,6 +51,8 @@ pub(super) struct Ask<'a> {
     /// Offsets of the first and the last byte of each range; none for the whole object.
     pub(super) ranges: &'a [(u64, u64)],
     pub(super) condition: Option<Condition<'a>>,
+    /// True for a HEAD request, whose reply has no body.
+    pub(super) is_head: bool,
 }
 
 /// A condition of a request, with a strong ETag.
@@ -179,7 +181,9 @@ impl Client {
         if is_first && let Some(query) = ask.query {
             url.query = Some(query.to_owned());
         }
-        let mut request = Request::get(url.request_text()).header(ACCEPT_ENCODING, "identity");
+        let text = url.request_text();
+        let request = if ask.is_head { Request::head(text) } else { Request::get(text) };
+        let mut request = request.header(ACCEPT_ENCODING, "identity");
         if !ask.ranges.is_empty() {
             let ranges: Vec<_> = ask.ranges.iter().map(|(first, last)| format!("{first}-{last}")).collect();
             request = request.header(RANGE, format!("bytes={}", ranges.join(",")));

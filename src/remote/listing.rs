@@ -332,7 +332,7 @@ impl PageRequest {
     fn ask(&self, shared: &RemoteState, deadline: Instant) -> Result<Page> {
         let directory = &self.directory;
         let request = |address: &Address, query: Option<&str>| {
-            let ask = Ask { address, trust: self.trust, query, ranges: &[], condition: None };
+            let ask = Ask { address, trust: self.trust, query, ranges: &[], condition: None, is_head: false };
             let asked = retry::until(deadline, &shared.client.counters, || {
                 let mut reply = shared.client.get(&ask, deadline)?;
                 version::check_encoding(&reply.headers)?;

@@ -373,7 +373,8 @@ impl Chunks for Lz4Pieces {
         // One request for the stored bytes that are probably needed.
         let input = self.input(chunk)?;
         let share = u128::from(input.len()) * u128::from(len) / u128::from(chunk.len);
-        let probably = u64::try_from(share).unwrap_or(u64::MAX).saturating_add(input.len() / 32);
+        let share = u64::try_from(share).unwrap_or(u64::MAX);
+        let probably = share.saturating_add((share / 4).saturating_add(4096).min(input.len() / 32));
         source.will_need(offset.saturating_add(input.position()), probably);
         let mut decoder = self.block(chunk, input.position().saturating_add(probably))?;
         let wanted = usize::try_from(len.min(chunk.len)).unwrap_or(usize::MAX);

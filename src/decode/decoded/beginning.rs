@@ -32,8 +32,8 @@ impl Decoded {
             Some(before) if before.len() as u64 >= end => before.clone(),
             _ if goes_on || end > piece.len / 4 * 3 => return None,
             _ => {
-                // The reader of some rows needs a little more each time.
-                let more = if before.is_some() { piece.len / 8 } else { 0 };
+                // The reader of some rows needs a little more each time, and asks once if that is little beside the rest.
+                let more = if before.is_some() || end > piece.len / 8 { piece.len / 8 } else { 0 };
                 let len = (end + more).next_multiple_of(GRANULE).min(piece.len);
                 let _room = self.cache.demand(len);
                 let mut bytes = Vec::new();

@@ -1,7 +1,9 @@
 //! Short ranges far from each other: read with as few requests as the server allows, past the cache of blocks.
 //!
 //! A server that knows `multipart/byteranges` gets one request for many ranges. Many servers, buckets of S3 among them,
-//! answer with a single range or with the whole object; they get a request for each range, several at a time.
+//! answer with a single range or with the whole object; they get a request for each range, several at a time. A HEAD request
+//! shows what a server can do: of a whole object that nobody wants, megabytes would be under way before the connection is
+//! closed.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -20,6 +22,8 @@ use crate::sync::locked;
 
 /// Maximum number of ranges of a request. Apache ignores more than 200, and a header of nginx has at most 8 KiB.
 const MAX_RANGES: usize = 100;
+/// Maximum number of ranges that are requested one by one, at the same time, before it is known what the server can do.
+const MAX_SINGLE: usize = 6;
 /// Maximum number of bytes of several ranges in a request.
 const MAX_LEN: u64 = 2 << 20;
 /// Maximum distance of ranges that are requested as one, because the headers of a part are as long.
@@ -88,16 +92,11 @@ impl Object {
             return Err(changed());
         }
         let mut pieces = Vec::new();
-        if ranges.len() > 1 {
-            let groups = groups(ranges);
-            // The first request to a server shows what it can do.
-            let is_known = self.sends_several().is_some();
-            let (first, others) = groups.split_at(usize::from(!is_known).min(groups.len()));
-            for portion in [first, others] {
-                if self.sends_several() != Some(false) {
-                    pieces.extend(self.answers(portion)?);
-                }
-            }
+        if ranges.len() > MAX_SINGLE && self.sends_several().is_none() {
+            self.probe(ranges)?;
+        }
+        if ranges.len() > 1 && self.sends_several() == Some(true) {
+            pieces.extend(self.answers(&groups(ranges))?);
         }
         let is_missing = |range: &&Range<u64>| {
             let holds = |(first, bytes): &Piece| {
@@ -125,6 +124,28 @@ impl Object {
             servers.clear();
         }
         servers.insert(url.origin(), sends_several);
+    }
+
+    /// Asks the server whether it sends several ranges in a reply. If that can't be found out, it does not.
+    fn probe(self: &Arc<Self>, ranges: &[Range<u64>]) -> Result<()> {
+        let deadline = self.deadline();
+        let object = self.clone();
+        let asked: Vec<_> = ranges.iter().take(2).map(|range| (range.start, range.end - 1)).collect();
+        let sends_several = self.shared.schedule.answer(deadline, move || {
+            let ask = Ask {
+                address: &object.address,
+                trust: object.trust,
+                query: None,
+                ranges: &asked,
+                condition: object.version.strong().map(Condition::Is),
+                is_head: true,
+            };
+            let Ok(reply) = object.shared.client.get(&ask, deadline) else { return Ok(false) };
+            let kind = version::text(&reply.headers, "content-type").unwrap_or_default();
+            Ok(reply.status == 206 && multipart::boundary(kind).is_some())
+        })?;
+        self.note_sends_several(sends_several);
+        Ok(())
     }
 
     /// Sends a request for each group of ranges, all at once.
@@ -166,6 +187,7 @@ impl Object {
             query: None,
             ranges: &asked,
             condition: self.version.strong().map(Condition::Is),
+            is_head: false,
         };
         let is_several = ranges.len() > 1;
         let mut reply = match self.shared.client.get(&ask, deadline) {

@@ -34,7 +34,7 @@ pub(in crate::remote) fn ask_version(
     let etag = known.and_then(ObjectVersion::strong).map(str::to_owned);
     let asked = shared.schedule.answer(deadline, move || {
         let condition = etag.as_deref().map(Condition::Is);
-        let ask = Ask { address: &at, trust, query: None, ranges: &[(0, 0)], condition };
+        let ask = Ask { address: &at, trust, query: None, ranges: &[(0, 0)], condition, is_head: false };
         retry::until(deadline, &own.client.counters, || {
             let mut reply = own.client.get(&ask, deadline)?;
             let (version, _) = check_first(&reply)?;
@@ -78,7 +78,7 @@ impl Opened {
     fn send(shared: &RemoteState, address: &Address, trust: Trust, deadline: Instant) -> Result<Self> {
         let kept = kept_version(shared, address);
         let condition = kept.as_ref().and_then(ObjectVersion::strong).map(Condition::IsNot);
-        let ask = Ask { address, trust, query: None, ranges: &[(0, FIRST - 1)], condition };
+        let ask = Ask { address, trust, query: None, ranges: &[(0, FIRST - 1)], condition, is_head: false };
         retry::until(deadline, &shared.client.counters, || {
             let mut reply = shared.client.get(&ask, deadline)?;
             let sent = Sent::of(&reply);
@@ -193,6 +193,7 @@ impl Object {
             query: None,
             ranges: &[(0, known.len as u64 - 1)],
             condition: self.version.strong().map(Condition::Is),
+            is_head: false,
         };
         let mut reply = self.shared.client.get(&ask, deadline)?;
         let sent = Sent::of(&reply);
@@ -228,6 +229,7 @@ impl Object {
                 query: None,
                 ranges: &[(at, end - 1)],
                 condition: self.version.strong().map(Condition::Is),
+                is_head: false,
             };
             let mut reply = self.shared.client.get(&ask, deadline)?;
             let last = self.check_part(&reply, at, end)?;

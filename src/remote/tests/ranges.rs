@@ -22,24 +22,38 @@ fn a_server_that_sends_several_ranges_is_asked_once() {
     let server = serve(&data, |_, _, reply| reply);
     let remote = remote(options());
     let source = open(&remote, &server.url("/x")).unwrap();
+    // A HEAD request shows what the server can do.
     check(&source, &data, &ranges(57));
-    assert_eq!(server.count(), 2);
-    // The first request to a server shows what it can do; the others are sent at once.
+    assert_eq!(server.count(), 3);
+    assert_eq!(server.requests()[1].method, "HEAD");
     check(&source, &data, &ranges(250));
-    assert_eq!(server.count(), 2 + 3);
+    assert_eq!(server.count(), 3 + 3);
     assert!(server.requests()[1..].iter().all(|request| request.header("if-match") == "\"v1\""));
     // Bytes in memory are not requested, nor those beyond the end.
     let read = source.read_ranges(&[7..9, (20 << 20) - 3..u64::MAX, u64::MAX..u64::MAX]).unwrap();
     assert_eq!(read.iter().map(Vec::len).collect::<Vec<_>>(), [2, 3, 0]);
-    assert_eq!(server.count(), 6);
+    assert_eq!(server.count(), 7);
+}
+
+#[test]
+fn a_few_ranges_are_requested_at_once_without_a_probe() {
+    let data = data(20 * MIB);
+    let server = serve(&data, |_, _, reply| reply);
+    let remote = remote(options());
+    let source = open(&remote, &server.url("/x")).unwrap();
+    check(&source, &data, &ranges(6));
+    assert_eq!(server.count(), 1 + 6);
 }
 
 #[test]
 fn a_server_that_sends_one_range_at_a_time_is_asked_for_each() {
     let data = data(20 * MIB);
-    for way in 0..4 {
+    for way in 0..6 {
         let served = data.clone();
         let server = serve(&data, move |request, _, reply| match (request.ranges(), way) {
+            // HEAD requests are not allowed, or fail.
+            (Some(_), 4) => Reply::status(405),
+            (Some(_), 5) => Reply::status(500),
             (None, _) => reply,
             (Some(_), 0) => Reply { body: served.to_vec(), ..reply.without("Content-Type").status_of(200) },
             (Some(_), 1) => Reply::status(416),
@@ -55,6 +69,9 @@ fn a_server_that_sends_one_range_at_a_time_is_asked_for_each() {
         let source = open(&remote, &server.url("/x")).unwrap();
         check(&source, &data, &ranges(30));
         assert_eq!(server.count(), 1 + 1 + 30, "{way}");
+        // Nothing else was sent.
+        let wanted: u64 = ranges(30).iter().map(|range| range.end - range.start).sum();
+        assert!(server.sent() <= (256 << 10) + wanted, "{way}: {} bytes", server.sent());
         // It is not asked for several again.
         check(&source, &data, &ranges(40)[30..]);
         assert_eq!(server.count(), 1 + 1 + 30 + 10, "{way}");

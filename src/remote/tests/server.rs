@@ -269,7 +269,11 @@ impl Shared {
             };
             let busy = self.busy.fetch_add(1, Ordering::Relaxed) + 1;
             self.most_busy.fetch_max(busy, Ordering::Relaxed);
-            let reply = (self.answer)(&request, number);
+            let mut reply = (self.answer)(&request, number);
+            if request.method == "HEAD" {
+                reply = reply.clone().with("Content-Length", &reply.body.len().to_string());
+                reply.body.clear();
+            }
             self.sent.fetch_add(reply.body.len() as u64, Ordering::Relaxed);
             let sent = reply.send(stream, &self.stop);
             self.busy.fetch_sub(1, Ordering::Relaxed);
