@@ -4,7 +4,8 @@
 //! take a request for each. But a writer makes all pieces of one decoded size, so their stored sizes differ little: the
 //! position of a far header is guessed by interpolation, and a window around the guess is requested, with many others
 //! at once. A header is used only if the piece before it ends there. A window without it costs a few KiB, and a header
-//! that is found in a window, but is not proven yet, improves the guesses between it and its neighbours.
+//! that is found in a window, but is not proven yet, improves the guesses between it and its neighbours. The sizes of the
+//! next pieces are extrapolated from the last ones: as equal, or along a line or a parabola, whichever was best so far.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -18,12 +19,16 @@ pub(super) const HEADER: u64 = 8;
 const MIN_STORED: u64 = 8 << 10;
 /// Bytes that may be requested in vain, and those that each header found in a window adds.
 const BUDGET: u64 = 1 << 20;
-const FOR_EACH: u64 = 32 << 10;
+const FOR_EACH: u64 = 64 << 10;
 /// Bytes that are requested at once.
 const ROUND: u64 = 512 << 10;
 /// Minimum and maximum distance of the ends of a window from the guess.
 const MIN_HALF: u64 = 64;
 const MAX_HALF: u64 = 128 << 10;
+/// Maximum distance for a guess between known headers: a wider window would often be in vain.
+const MAX_GUESSED: u64 = 32 << 10;
+/// Number of extrapolations: from one piece, two and three.
+const ORDERS: usize = 3;
 /// Maximum number of headers that are requested for a reader that goes on.
 const MAX_ONWARDS: u64 = 16;
 /// The assumed difference of stored sizes, as a part of a size, while only one is known.
@@ -54,8 +59,10 @@ pub(super) struct Scout {
     anchors: BTreeMap<u64, u64>,
     /// The last piece.
     last: Option<StoredPiece>,
-    /// The average difference between the stored sizes of neighbours.
-    spread: Option<u64>,
+    /// The stored sizes of the last pieces of one decoded size, the last one first.
+    recent: [Option<i64>; ORDERS],
+    /// The average error of the sizes that each extrapolation predicted; the first is the difference between neighbours.
+    errors: [Option<u64>; ORDERS],
     /// The binary logarithm of a factor of the windows' width.
     width: u32,
     budget: Option<u64>,
@@ -105,11 +112,27 @@ pub(super) struct StreamSizes {
 impl Scout {
     /// Notes a piece whose header was read.
     pub(super) fn note(&mut self, piece: StoredPiece) {
-        if let Some(last) = self.last.filter(|last| last.size == piece.size) {
-            let difference = piece.stored.abs_diff(last.stored);
-            self.spread = Some(self.spread.map_or(difference, |spread| (7 * spread + difference) / 8));
+        if self.last.is_none_or(|last| last.size != piece.size) {
+            self.recent = [None; ORDERS];
         }
+        let stored = i64::try_from(piece.stored).unwrap_or(i64::MAX);
+        for order in 0..ORDERS {
+            if let Some(expected) = extrapolated(&self.recent, order) {
+                let error = stored.abs_diff(expected);
+                let average = &mut self.errors[order];
+                *average = Some(average.map_or(error, |average| (3 * average + error) / 4));
+            }
+        }
+        self.recent.rotate_right(1);
+        self.recent[0] = Some(stored);
         self.last = Some(piece);
+    }
+
+    /// Returns the extrapolation that was best so far, and its average error.
+    fn best_order(&self, last: StoredPiece) -> (usize, u64) {
+        let known = (0..ORDERS).filter(|order| extrapolated(&self.recent, *order).is_some());
+        let known = known.filter_map(|order| Some((self.errors[order]?, order))).min();
+        known.map_or((0, last.stored / ASSUMED), |(error, order)| (order, error))
     }
 
     /// Returns the bytes of the header at a position, if they were requested.
@@ -146,9 +169,11 @@ impl Scout {
         let gaps = self.gaps(here, wanted.max(onwards), last, sizes);
         let header = here.stored..here.stored.saturating_add(HEADER);
         let mut windows = vec![Window { offset: here.offset, range: header.clone() }];
-        let mut budget = self.budget.unwrap_or(BUDGET);
+        // This request proves a header at least.
+        let mut budget = (self.budget.unwrap_or(BUDGET) + FOR_EACH).min(BUDGET);
         let share = ROUND / (gaps.len() as u64).max(1);
-        let spread = self.spread.unwrap_or(last.stored / ASSUMED).max(1);
+        let (order, error) = self.best_order(last);
+        let spread = self.errors[0].unwrap_or(last.stored / ASSUMED).max(1);
         let mut add = |start: PieceStart, step: f64, hop: u64, half: u64| {
             let guess = start.stored.saturating_add((step * hop as f64) as u64);
             let from = guess.saturating_sub(half).max(header.end);
@@ -163,12 +188,17 @@ impl Scout {
         };
         for gap in gaps {
             if gap.start == here {
-                // Often the next pieces are as long as the last one, whatever follows them.
                 let mut taken = 0;
+                let mut recent = self.recent;
+                let mut len = 0_i64;
                 for hop in 1..=gap.needed {
-                    let half = MIN_HALF.saturating_add(spread.saturating_mul(hop.isqrt())).min(MAX_HALF);
-                    taken += add(here, (last.stored + HEADER) as f64, hop, half);
-                    if taken > share / 2 {
+                    let Some(next) = extrapolated(&recent, order) else { break };
+                    recent.rotate_right(1);
+                    recent[0] = Some(next);
+                    len = len.saturating_add(next).saturating_add(HEADER as i64);
+                    let half = MIN_HALF.saturating_add(error.saturating_mul(growth(order, hop)));
+                    taken += add(here, len as f64 / hop as f64, hop, half.min(MAX_HALF));
+                    if taken > (share / 2).max(ROUND / 8) || half > MAX_HALF {
                         break;
                     }
                 }
@@ -177,7 +207,10 @@ impl Scout {
             let count = gap.needed.min(fits.max(1));
             for n in 1..=count {
                 let hop = gap.needed * n / count;
-                add(gap.start, gap.step, hop, gap.half(hop, spread, self.width));
+                let half = gap.half(hop, spread, self.width);
+                if half <= MAX_GUESSED {
+                    add(gap.start, gap.step, hop, half);
+                }
             }
         }
         self.budget = Some(budget);
@@ -234,6 +267,25 @@ impl Scout {
         } else if !offsets.is_empty() {
             self.width = self.width.saturating_sub(1);
         }
+    }
+}
+
+/// Returns the size that follows some sizes, the last one first: by a polynomial of this order.
+fn extrapolated(recent: &[Option<i64>; ORDERS], order: usize) -> Option<i64> {
+    let [last, before, third] = *recent;
+    match order {
+        0 => last,
+        1 => last?.checked_mul(2)?.checked_sub(before?),
+        _ => last?.checked_sub(before?)?.checked_mul(3)?.checked_add(third?),
+    }
+}
+
+/// Returns how many times the average error of a size the error of a position after some pieces may be: if sizes are
+/// extrapolated as equal, they differ at random, and else the error of each goes into those after it.
+fn growth(order: usize, hop: u64) -> u64 {
+    match order {
+        0 => hop.isqrt(),
+        _ => hop.saturating_mul(hop).saturating_mul(2),
     }
 }
 
@@ -304,6 +356,17 @@ mod tests {
         let sizes: Vec<u64> = (0..64).map(|_| 20_000 + dice.roll(300) as u64).collect();
         let (rounds, requested) = follow(&sizes, 64 << 10);
         assert!(rounds <= 4 && requested < 1 << 20, "{rounds} {requested}");
+    }
+
+    /// As of an image with a bright spot.
+    #[test]
+    fn sizes_that_change_slowly_are_extrapolated() {
+        let mut dice = crate::codec::samples::Dice(5);
+        let spot = |n: i32| (-f64::from((n - 38).pow(2)) / 150.0).exp();
+        let size_of = |n| 424_000 + (250_000.0 * spot(n)) as u64 + dice.roll(400) as u64;
+        let sizes: Vec<u64> = (0..64).map(size_of).collect();
+        let (rounds, requested) = follow(&sizes, 1 << 20);
+        assert!(rounds <= 20 && requested < 4 << 20, "{rounds} {requested}");
     }
 
     #[test]
