@@ -10,6 +10,11 @@ use std::sync::Arc;
 use super::{Content, Soundness, fill};
 use crate::error::{Error, Result};
 
+/// Runs of fewer bytes are copied out of a window of the chunk, which has this length. Where chunks are narrow, the rows of a
+/// read need the same few bytes of each chunk again and again.
+const SHORT_RUN: u64 = 512;
+const WINDOW: u64 = 4096;
+
 /// The chunks of a grid.
 pub(crate) trait GridChunks: Send + Sync + fmt::Debug {
     /// Returns the elements of chunk `n` in C order; `None` if all of them have the fill value.
@@ -83,6 +88,39 @@ pub(crate) struct Grid {
     fill: Vec<u8>,
     len: u64,
     chunks: Arc<dyn GridChunks>,
+}
+
+/// A chunk that a read needs.
+struct OpenChunk {
+    content: Arc<dyn Content>,
+    /// The bytes of the chunk that were read last, and the offset of the first.
+    window: Vec<u8>,
+    at: u64,
+}
+
+impl OpenChunk {
+    /// Reads like `Content::read_at`.
+    fn read_at(&mut self, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        if buf.len() as u64 >= SHORT_RUN {
+            return self.content.read_at(offset, buf);
+        }
+        let held = |chunk: &Self| {
+            let skip = offset.checked_sub(chunk.at).and_then(|skip| usize::try_from(skip).ok());
+            skip.filter(|skip| *skip < chunk.window.len())
+        };
+        if held(self).is_none() {
+            let len = self.content.len().saturating_sub(offset).min(WINDOW).max(buf.len() as u64);
+            self.window.resize(len as usize, 0);
+            let read = self.content.read_at(offset, &mut self.window);
+            self.window.truncate(*read.as_ref().unwrap_or(&0));
+            self.at = offset;
+            read?;
+        }
+        let there = held(self).and_then(|skip| self.window.get(skip..)).unwrap_or_default();
+        let len = there.len().min(buf.len());
+        buf[..len].copy_from_slice(&there[..len]);
+        Ok(len)
+    }
 }
 
 /// The place of some bytes of the array.
@@ -183,7 +221,7 @@ impl Content for Grid {
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
         // A read of several rows needs each chunk again for each row.
-        let mut open: HashMap<u64, Option<Arc<dyn Content>>> = HashMap::new();
+        let mut open: HashMap<u64, Option<OpenChunk>> = HashMap::new();
         fill(buf, |done, room| {
             let at = offset.saturating_add(done as u64);
             if at >= self.len {
@@ -193,10 +231,13 @@ impl Content for Grid {
             let len = (room.len() as u64).min(run) as usize;
             let chunk = match open.entry(chunk) {
                 std::collections::hash_map::Entry::Occupied(known) => known.into_mut(),
-                std::collections::hash_map::Entry::Vacant(free) => free.insert(self.chunks.chunk(chunk)?),
+                std::collections::hash_map::Entry::Vacant(free) => {
+                    let content = self.chunks.chunk(chunk)?;
+                    free.insert(content.map(|content| OpenChunk { content, window: Vec::new(), at: 0 }))
+                }
             };
             match chunk {
-                Some(content) => match content.read_at(within, &mut room[..len])? {
+                Some(chunk) => match chunk.read_at(within, &mut room[..len])? {
                     0 => Err(Error::damaged("a chunk of the array is shorter than its shape")),
                     read => Ok(read.min(len)),
                 },
@@ -235,6 +276,44 @@ mod tests {
         fn chunk(&self, n: u64) -> Result<Option<Arc<dyn Content>>> {
             Ok(self.0[n as usize].clone().map(|bytes| Arc::new(Text::new(bytes)) as Arc<dyn Content>))
         }
+    }
+
+    /// A chunk that counts the reads.
+    #[derive(Debug)]
+    struct Counted(Text, Arc<std::sync::atomic::AtomicU64>);
+
+    impl Content for Counted {
+        fn len(&self) -> u64 {
+            self.0.len()
+        }
+
+        fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
+            self.1.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            self.0.read_at(offset, buf)
+        }
+    }
+
+    #[derive(Debug)]
+    struct Columns(Vec<Arc<dyn Content>>);
+
+    impl GridChunks for Columns {
+        fn chunk(&self, n: u64) -> Result<Option<Arc<dyn Content>>> {
+            Ok(Some(self.0[n as usize].clone()))
+        }
+    }
+
+    #[test]
+    fn narrow_chunks_are_not_read_element_by_element() {
+        let reads = Arc::new(std::sync::atomic::AtomicU64::new(0));
+        let column = |n: u8| (0..200_u8).map(|row| row ^ n).collect::<Vec<u8>>();
+        let chunk = |n| Arc::new(Counted(Text::new(column(n)), reads.clone())) as Arc<dyn Content>;
+        let chunks = Arc::new(Columns((0..100).map(chunk).collect()));
+        let divisions = vec![Division::Every(200), Division::Every(1)];
+        let grid = Grid::new(&[200, 100], divisions, vec![0], chunks).unwrap();
+        let mut bytes = vec![0; 20_000];
+        read_exact_at(&grid, 0, &mut bytes).unwrap();
+        assert!(bytes.iter().enumerate().all(|(at, byte)| *byte == (at / 100) as u8 ^ (at % 100) as u8));
+        assert_eq!(reads.load(std::sync::atomic::Ordering::Relaxed), 100);
     }
 
     fn all_of(grid: &Grid) -> Vec<u8> {
