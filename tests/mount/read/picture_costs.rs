@@ -30,21 +30,28 @@ fn a_picture_of_any_shape_costs_few_read_calls_and_bytes() {
         ("planes", format!("shape: [{LEN}, 1, 1]")),
     ];
     for encoding in [Encoding::Stored, Encoding::Zlib] {
-        let mut tree = "--- !core/asdf-1.1.0\n".to_owned();
+        let mut tree = "%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\n".to_owned();
         for (name, shape) in &arrays {
-            tree += &format!("{name}: !core/ndarray-1.0.0 {{source: 0, datatype: uint8, byteorder: big, {shape}}}\n");
+            tree += &format!(
+                "{name}: !core/ndarray-1.0.0 {{source: 0, datatype: uint8, byteorder: big, {shape}}}\n"
+            );
         }
         let folder = fresh_folder();
         let block = Block::new(vec![7; LEN]).encoding(encoding.clone());
-        let source = AsdfBuilder::new().tree(tree + "...\n").block(block).build().save(folder.path(), "a.asdf");
+        let source =
+            AsdfBuilder::new().tree(tree + "...\n").block(block).build().save(folder.path(), "a.asdf");
         let mounted = Mounted::file(source);
-        for name in arrays.iter().map(|(name, _)| format!("preview/{name}.png")).chain(["index.html".to_owned()]) {
+        for name in
+            arrays.iter().map(|(name, _)| format!("preview/{name}.png")).chain(["index.html".to_owned()])
+        {
             let (calls, bytes) = reads(&mounted);
             assert!(!fs::read(mounted.path(&name)).unwrap().is_empty());
             let (calls_after, bytes_after) = reads(&mounted);
             let calls = calls_after - calls;
             let bytes = bytes_after - bytes;
-            assert!(calls < 50_000 && bytes <= 64_000_000, "{name}, {encoding:?}: {calls} calls, {bytes} bytes");
+            // The page has a picture, and the numbers of up to 16 arrays.
+            let limit = if name == "index.html" { 128_000_000 } else { 64_000_000 };
+            assert!(calls < 50_000 && bytes <= limit, "{name}, {encoding:?}: {calls} calls, {bytes} bytes");
         }
         mounted.unmount();
     }

@@ -16,9 +16,9 @@ use crate::error::{Error, Result};
 
 /// Maximum number of pixels in each direction.
 const MAX_SIDE: u64 = 1024;
-/// What may be read of an array.
+/// Limit of the reads of an array.
 const LIMIT: Limit = Limit { bytes: 56 << 20, reads: 32 << 10 };
-/// What may be read of an uncompressed array on a server, where each read may be a request.
+/// Limit of the reads of an uncompressed array on a server, where each may be a request.
 const LIMIT_ON_SERVER: Limit = Limit { bytes: 6 << 20, reads: 512 };
 /// Maximum number of elements that are read of a plane: as many as an image of 4096 by 4096 has.
 const MAX_ELEMENTS: u64 = 16 << 20;
@@ -41,7 +41,7 @@ const LINES_SEARCHED: u64 = 16;
 const PARTS_SEARCHED: u64 = 16;
 const PART: u64 = 1 << 10;
 
-/// A bound on what is read.
+/// A limit of reads.
 #[derive(Clone, Copy, Debug)]
 struct Limit {
     bytes: u64,
@@ -65,7 +65,7 @@ pub(super) struct Shown {
 
 /// A dimension, in the order of the elements' offsets.
 #[derive(Clone, Copy, Debug)]
-struct Axis {
+struct PlaneAxis {
     len: u64,
     /// The distance of two elements, in bytes.
     step: u64,
@@ -73,7 +73,7 @@ struct Axis {
     is_backwards: bool,
 }
 
-impl Axis {
+impl PlaneAxis {
     /// Moves `start` to the element with the lowest offset.
     fn new(len: u64, stride: i64, start: &mut u64) -> Self {
         let step = stride.unsigned_abs();
@@ -109,9 +109,9 @@ pub(super) struct Plane {
     start: u64,
     /// The dimensions of the planes, the outermost first, with the stride of each in bytes.
     planes: Vec<(u64, i64)>,
-    lines: Axis,
+    lines: PlaneAxis,
     /// The places of a line: each has an element of every color.
-    places: Axis,
+    places: PlaneAxis,
     /// The offset of each color from the one with the lowest offset; one for grey, 3 or 4 for colors.
     colors: Vec<u64>,
     /// True if the colors of a place lie apart, and are read one after the other.
@@ -175,7 +175,7 @@ impl Plane {
         let axes: Vec<(u64, i64)> = of.dimensions.iter().copied().zip(strides).collect();
         let (sides, colors) = match &axes[..] {
             [sides @ .., (count @ (3 | 4), stride)] if shown.has_colors => {
-                let axis = Axis::new(*count, *stride, &mut start);
+                let axis = PlaneAxis::new(*count, *stride, &mut start);
                 let offset = |n: u64| axis.step * if axis.is_backwards { count - 1 - n } else { n };
                 (sides, (0..*count).map(offset).collect())
             }
@@ -186,8 +186,8 @@ impl Plane {
         // A line has the dimension whose elements lie closer together.
         let distance = |len: u64, stride: i64| if len == 1 { u64::MAX } else { stride.unsigned_abs() };
         let transposed = distance(*height, *down) < distance(*width, *across);
-        let rows = Axis::new(*height, *down, &mut start);
-        let columns = Axis::new(*width, *across, &mut start);
+        let rows = PlaneAxis::new(*height, *down, &mut start);
+        let columns = PlaneAxis::new(*width, *across, &mut start);
         let (lines, places) = if transposed { (columns, rows) } else { (rows, columns) };
         let limit = if on_server(&*whole).is_some() { LIMIT_ON_SERVER } else { LIMIT };
         let mut plane = Self {
@@ -435,9 +435,22 @@ impl Plane {
         let extent = self.extent();
         let (_, first, count) = self.lines.group(n, self.block);
         let groups = sampling.groups.min(count);
+        // The lines of the only pixel in a row follow each other.
+        let is_one_run = across == 1
+            && sampling.places == self.block
+            && self.places.step.checked_mul(self.places.len) == Some(self.lines.step);
         for group in 0..groups {
             let begin = first + spaced(group, groups, count);
             let last = (begin + sampling.lines).min(first + count) - 1;
+            if is_one_run {
+                let at = start + begin * self.lines.step;
+                let count = (last + 1 - begin) * self.places.len;
+                let end = at + (count - 1) * self.places.step + extent;
+                if !take(&Run { at, count, end, pixel: 0 }) {
+                    return;
+                }
+                continue;
+            }
             for line in begin..=last {
                 let line_at = start + line * self.lines.step;
                 let last_line_at = start + last * self.lines.step;
@@ -470,8 +483,8 @@ impl Plane {
         for n in rows {
             self.each_run(plane, n, sampling, |run| {
                 let mut at = run.at + first_color;
-                let mut left = run.count;
-                while left > 0 {
+                let mut rest = run.count;
+                while rest > 0 {
                     let window = match ranges.last() {
                         Some(last) if last.start <= at && at + extent <= last.end => last.clone(),
                         _ => {
@@ -481,9 +494,9 @@ impl Plane {
                             window
                         }
                     };
-                    let fit = self.fit(window.end - at).min(left);
+                    let fit = self.fit(window.end - at).min(rest);
                     at += fit * self.places.step;
-                    left -= fit;
+                    rest -= fit;
                 }
                 true
             });
@@ -512,10 +525,10 @@ impl Plane {
         let step = self.places.step as usize;
         let first_color = if self.are_colors_apart { colors[0] } else { 0 };
         let mut at = run.at + first_color;
-        let mut left = run.count;
-        while left > 0 {
+        let mut rest = run.count;
+        while rest > 0 {
             let bytes = windows.bytes(at, extent, run.end + first_color)?;
-            let fit = self.fit(bytes.len() as u64).min(left);
+            let fit = self.fit(bytes.len() as u64).min(rest);
             for n in 0..fit as usize {
                 for (color, offset) in colors.iter().enumerate() {
                     let from = n * step + (offset - first_color) as usize;
@@ -525,7 +538,7 @@ impl Plane {
                 }
             }
             at += fit * self.places.step;
-            left -= fit;
+            rest -= fit;
         }
         Ok(())
     }
