@@ -62,8 +62,9 @@ ALLOWED = {
 VIEWS = ""
 ALLOWED_WITHIN = {
     ("format", "asdf"): {
-        "container": "arrays check head view",
-        VIEWS: "arrays computed external header in_fits ndarray numbers same_paths sources units view",
+        "container": "arrays check head image_facts view",
+        VIEWS: "arrays computed external header image_facts in_fits ndarray numbers same_paths sources units view",
+        "image_facts": "arrays view",
         "same_paths": "arrays",
         "sources": "ndarray view",
         "arrays": "computed external in_fits ndarray units view",

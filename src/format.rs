@@ -31,6 +31,7 @@ use crate::cache::Cache;
 use crate::content::Content;
 use crate::content::dir::{Attributes, File, Node};
 use crate::error::{Error, Kind, Result, one_of};
+use crate::product::FileSummary;
 use crate::source::{Reach, Source, SourceStat, UrlOpener};
 pub use array_facts::{ArrayFacts, ArraySource, ElementType, FieldType};
 pub(crate) use asdf::edit::{Editor, is_sidecar};
@@ -295,6 +296,17 @@ pub trait Container: Views + Any + Send + Sync + std::fmt::Debug {
     /// Returns the parts of the sky that the images of the file cover. Reads no pixel.
     fn footprints(self: Arc<Self>) -> Result<Vec<Footprint>> {
         Ok(Vec::new())
+    }
+
+    /// Returns the path, within the view of arrays, of the image that `preview.png` shows.
+    fn displayed_image(&self) -> Result<Option<Vec<String>>> {
+        Ok(None)
+    }
+
+    /// Returns the facts of the image at a path of the view of arrays; `None` if the format has none for each image.
+    fn facts_of_image(&self, path: &[String]) -> Result<Option<FileSummary>> {
+        let _ = path;
+        Ok(None)
     }
 
     /// Returns the path, within the view of arrays, of the directory of the arrays that

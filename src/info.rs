@@ -98,6 +98,7 @@ pub(crate) fn write(
         return Err(unread.error.clone());
     }
     let depth = form.depth.unwrap_or_else(|| if form.all { usize::MAX } else { survey.fitting_depth() });
+    let summary = if_several(container, summary)?;
     let mut writer = LineWriter { form, out, failed: None };
     head(container, name, &summary, &mut writer)?;
     writer.line(&TextLine::default());
@@ -124,7 +125,36 @@ pub(crate) fn write(
     }
 }
 
-/// Returns the facts that say which file it is.
+/// Returns the facts of the displayed image in place of those of the file, if the images of the file differ.
+fn if_several(container: &dyn Container, summary: FileSummary) -> Result<FileSummary> {
+    if !summary.has_several() {
+        return Ok(summary);
+    }
+    Ok(facts_of_displayed(container)?.unwrap_or(summary))
+}
+
+/// Returns the facts of the image that `preview.png` shows.
+fn facts_of_displayed(container: &dyn Container) -> Result<Option<FileSummary>> {
+    match container.displayed_image()? {
+        Some(path) => container.facts_of_image(&path),
+        None => Ok(None),
+    }
+}
+
+/// Returns the facts of the picture of a file: those of the image at a path of `arrays/`, or of the one that is displayed.
+/// If the file has no picture, returns its own facts.
+///
+/// # Errors
+/// The tree can't be read now.
+pub(crate) fn summary_of_picture(container: &dyn Container, path: Option<&[String]>) -> Result<FileSummary> {
+    let facts = match path {
+        Some(path) => container.facts_of_image(path)?,
+        None => facts_of_displayed(container)?,
+    };
+    facts.map_or_else(|| summary(container), Ok)
+}
+
+/// Returns the facts that say which file it is. If its images differ, these are the facts of the displayed one.
 ///
 /// # Errors
 /// The tree can't be read now.
@@ -137,7 +167,7 @@ pub(crate) fn summary(container: &dyn Container) -> Result<FileSummary> {
         });
     match read {
         Err(unread) if unread.error.is_of_reading() => Err(unread.error),
-        _ => Ok(summary),
+        _ => if_several(container, summary),
     }
 }
 

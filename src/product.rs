@@ -3,8 +3,10 @@
 //! The products are those of Roman and JWST (`meta.instrument.name`), of DKIST (its inventory) and sunpy (keywords of
 //! FITS in lower case), and trees made by hand.
 
+mod nearest;
 mod summary;
 
+pub(crate) use nearest::ImageFacts;
 pub(crate) use summary::FileSummary;
 
 /// A fact of an observation.

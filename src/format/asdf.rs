@@ -46,6 +46,7 @@ mod growth;
 mod hdus;
 pub(crate) mod head;
 pub(crate) mod header;
+mod image_facts;
 mod imploded;
 mod in_fits;
 pub(crate) mod index;

@@ -42,7 +42,7 @@ use self::outline::TreeHtml;
 use self::sample::Budget;
 use super::leaves::Leaves;
 use super::outline::Outline;
-use super::{ContainerBlocks, FileSummary, InfoForm, blocks_line, data_size};
+use super::{ContainerBlocks, FileSummary, InfoForm, blocks_line, data_size, facts_of_displayed};
 use crate::content::dir::{File, Renewal};
 use crate::content::{Content, copy_from, npy};
 use crate::error::{Error, Kind, Result};
@@ -355,6 +355,8 @@ impl Page {
             Ok(()) => None,
         };
         blocks.finish()?;
+        // The facts stand beside the picture.
+        let summary = facts_of_displayed(&*self.container)?.unwrap_or(summary);
         Ok(TreeFacts { summary, steps, units, tree: lines.finish(), broken })
     }
 
@@ -435,8 +437,10 @@ impl Page {
             plan.push(&region.html());
         } else {
             let own = |name: &str| facts.summary.get(name).map(str::to_owned);
-            let path = found.rows.iter().find(|row| row.has_fits && row.shape.len() >= 2);
-            let path = path.map(|row| row.path.clone());
+            let displayed = self.container.displayed_image()?.map(|path| path.join("/"));
+            let mut images = found.rows.iter().filter(|row| row.has_fits && row.shape.len() >= 2);
+            let of_picture = images.clone().find(|row| displayed.as_ref() == Some(&row.path));
+            let path = of_picture.or_else(|| images.next()).map(|row| row.path.clone());
             let ra = own("ra");
             let dec = own("dec");
             if path.is_some() || (ra.is_some() && dec.is_some()) {

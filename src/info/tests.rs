@@ -106,6 +106,20 @@ fn the_first_lines_say_which_file_it_is() {
     }
 }
 
+/// The picture of the file is that of `data`.
+#[test]
+fn the_facts_of_a_file_are_those_of_its_picture_if_its_images_differ() {
+    let image = "data: !core/ndarray-1.0.0 [[1, 2], [3, 4]]";
+    let first = "sky: {meta: {filter: B, exptime: 9}, IMAGE}\n".replace("IMAGE", image);
+    let text = info(&format!("{first}meta: {{filter: A}}\n{image}\n"));
+    assert!(text.contains("\nfilter     A\n") && !text.contains("\nexposure"), "{text}");
+    // One image has no other's facts, and the file has them.
+    let text = info(&format!("{first}meta: {{filter: B}}\n{image}\n"));
+    assert!(text.contains("\nfilter     B\n") && text.contains("\nexposure   9 s\n"), "{text}");
+    let text = info("one: {meta: {filter: A}}\nother: {meta: {filter: B}}\n");
+    assert!(text.contains("\nfilter     A\n"), "{text}");
+}
+
 #[test]
 fn text_of_a_file_can_not_act_on_a_terminal() {
     let hostile = "\"\\e[2Ja\": \"\\e[31m\\u202Ex\"\nobject: \"\\e]0;t\\a\"\nq: !unit/quantity-1.1.0 {unit: \"\\e[1m\", value: \"\\e\"}\n\

@@ -29,7 +29,6 @@ impl Look {
     /// The file can't be read.
     pub(crate) fn thumbnail(&self, size: u32) -> Result<Vec<u8>> {
         let size = size as usize;
-        let summary = self.vfs.summary()?;
         let Some(path) = self.picture_path()? else {
             let rows = rows_of_text(size);
             let form =
@@ -49,6 +48,7 @@ impl Look {
         })?;
         let picture =
             Picture::decode(&bytes.0).ok_or_else(|| Error::unsupported("the picture can't be decoded"))?;
+        let summary = self.vfs.summary_of_picture(in_previews(&path).as_deref())?;
         let names = ["instrument", "filter"];
         let known: Vec<&str> = names.into_iter().filter_map(|name| summary.get(name)).collect();
         // Tiny pictures are seen, too.
@@ -100,6 +100,12 @@ impl Look {
         }
         Ok(names)
     }
+}
+
+/// Returns the path of the array whose picture is at a path of `preview/`; `None` for the picture of the whole file.
+fn in_previews(picture: &Path) -> Option<Vec<String>> {
+    let path = picture.strip_prefix(PICTURES).ok()?.with_extension("");
+    path.iter().map(|name| Some(name.to_str()?.to_owned())).collect()
 }
 
 struct InMemory(Vec<u8>);

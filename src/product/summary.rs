@@ -1,11 +1,17 @@
 //! The facts of a tree, found while its events are read.
 
+use std::collections::HashMap;
+
 use super::{FACTS, is_unknown, position};
 use crate::yaml::event::{Event, What};
 use crate::yaml::scalar::TAG_PREFIX;
 
-/// Maximum depth at which facts are looked for.
+/// Maximum depth at which facts of the file are looked for, and that for the facts of an image.
 const MAX_DEPTH: usize = 5;
+pub(super) const MAX_PLACED_DEPTH: usize = 16;
+/// Maximum number of facts whose places are kept, and of anchors.
+const MAX_PLACED: usize = 1 << 14;
+const MAX_ANCHORS: usize = 1 << 14;
 /// Maximum length of a fact in bytes.
 const MAX_FACT: usize = 120;
 
@@ -14,35 +20,89 @@ const TELESCOPES: [(&str, &str); 1] = [("asdf://dkist.nso.edu/", "Daniel K. Inou
 
 /// The facts found so far.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct FileSummary {
+pub struct FileSummary {
     /// The values, and the positions of their paths in the lists of [`FACTS`].
-    found: [Option<(usize, String)>; FACTS.len()],
-    /// The tag of the first value of the root that is not of a core schema.
-    tag: Option<String>,
+    pub(super) found: [Option<(usize, String)>; FACTS.len()],
+    /// All facts with their places.
+    pub(super) placed: Vec<PlacedFact>,
+    /// True if there are more facts than are kept.
+    pub(super) is_cut: bool,
+    /// The tag of the first value of the root that is not of a core schema, and the key of the value.
+    pub(super) tag: Option<(String, String)>,
     /// The keys on the way to the next node; those of sequences are empty.
     path: Vec<String>,
     open: Vec<SummaryLevel>,
+    /// The facts in nodes with an anchor.
+    anchors: HashMap<String, AnchoredFacts>,
 }
 
+/// A fact and its place.
+#[derive(Clone, Debug)]
+pub(super) struct PlacedFact {
+    /// The path, from the root on.
+    pub(super) path: Vec<FactStep>,
+    /// The positions in [`FACTS`] and in the list of paths there.
+    pub(super) fact: usize,
+    pub(super) rank: usize,
+    pub(super) value: String,
+}
+
+impl PlacedFact {
+    /// Returns the path of the mapping from which on the path is one of the fact's paths.
+    pub(super) fn mapping(&self) -> &[FactStep] {
+        let end = FACTS[self.fact].paths[self.rank].split('.').count();
+        self.path.get(..self.path.len().saturating_sub(end)).unwrap_or_default()
+    }
+}
+
+/// A step of the path of a fact.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum FactStep {
+    Key(String),
+    Item(u64),
+}
+
+/// The facts in a node with an anchor: their numbers, and the number of steps to the node.
 #[derive(Clone, Copy, Debug)]
+struct AnchoredFacts {
+    first: usize,
+    end: usize,
+    steps: usize,
+}
+
+#[derive(Clone, Debug)]
 struct SummaryLevel {
     is_mapping: bool,
     expects_key: bool,
     /// True if the collection is a key itself.
     is_key: bool,
+    /// Number of items of a sequence so far.
+    items: u64,
+    /// The anchor, and the number of placed facts at the start.
+    anchor: Option<(String, usize)>,
 }
 
 impl FileSummary {
     /// Takes the next event of the tree.
     pub(crate) fn take(&mut self, event: &Event<'_>) {
         match event.what {
-            What::MappingStart { tag, .. } => self.begin(true, tag),
-            What::SequenceStart { tag, .. } => self.begin(false, tag),
+            What::MappingStart { tag, anchor, .. } => self.begin(true, tag, anchor),
+            What::SequenceStart { tag, anchor, .. } => self.begin(false, tag, anchor),
             What::MappingEnd | What::SequenceEnd => {
-                let closed = self.open.pop();
-                if closed.is_some_and(|closed| !closed.is_key) {
-                    self.value_ended();
+                let Some(closed) = self.open.pop() else { return };
+                if !closed.is_mapping && self.open.len() < MAX_PLACED_DEPTH {
+                    self.path.pop();
                 }
+                if closed.is_key {
+                    return;
+                }
+                if let Some((anchor, first)) = closed.anchor
+                    && self.anchors.len() < MAX_ANCHORS
+                {
+                    let facts = AnchoredFacts { first, end: self.placed.len(), steps: self.open.len() };
+                    self.anchors.insert(anchor, facts);
+                }
+                self.value_ended();
             }
             What::Scalar { value, .. } => {
                 if let Some(open) = self.open.last_mut()
@@ -50,40 +110,75 @@ impl FileSummary {
                     && open.expects_key
                 {
                     open.expects_key = false;
-                    if self.open.len() <= MAX_DEPTH {
+                    if self.open.len() <= MAX_PLACED_DEPTH {
                         self.path.push(value.to_owned());
                     }
                     return;
                 }
-                if self.open.len() <= MAX_DEPTH && self.open.iter().all(|open| open.is_mapping) {
+                if self.open.len() <= MAX_PLACED_DEPTH && self.open.last().is_some_and(|open| open.is_mapping)
+                {
                     self.value(value);
                 }
                 self.value_ended();
             }
-            What::Alias(_) => match self.open.last_mut() {
+            What::Alias(name) => match self.open.last_mut() {
                 Some(open) if open.is_mapping && open.expects_key => {
                     open.expects_key = false;
-                    if self.open.len() <= MAX_DEPTH {
+                    if self.open.len() <= MAX_PLACED_DEPTH {
                         self.path.push(String::new());
                     }
                 }
-                _ => self.value_ended(),
+                _ => {
+                    self.take_alias(name);
+                    self.value_ended();
+                }
             },
             _ => {}
         }
     }
 
-    fn begin(&mut self, is_mapping: bool, tag: Option<&str>) {
+    /// Adds the facts of the node that an alias stands for.
+    fn take_alias(&mut self, name: &str) {
+        let Some(AnchoredFacts { first, end, steps }) = self.anchors.get(name).copied() else { return };
+        if self.open.len() > MAX_PLACED_DEPTH || self.open.iter().any(|open| open.is_key) {
+            return;
+        }
+        let place = self.steps();
+        for number in first..end {
+            let Some(fact) = self.placed.get(number) else { break };
+            let path = place.iter().chain(fact.path.get(steps..).unwrap_or_default()).cloned().collect();
+            let copy = PlacedFact { path, ..fact.clone() };
+            self.place(copy);
+        }
+    }
+
+    fn place(&mut self, fact: PlacedFact) {
+        if self.placed.len() < MAX_PLACED {
+            self.placed.push(fact);
+        } else {
+            self.is_cut = true;
+        }
+    }
+
+    /// Returns the steps to the value that is next.
+    fn steps(&self) -> Vec<FactStep> {
+        let step = |(key, open): (&String, &SummaryLevel)| {
+            if open.is_mapping { FactStep::Key(key.clone()) } else { FactStep::Item(open.items) }
+        };
+        self.path.iter().zip(&self.open).map(step).collect()
+    }
+
+    fn begin(&mut self, is_mapping: bool, tag: Option<&str>, anchor: Option<&str>) {
         if let Some(open) = self.open.last_mut()
             && open.is_mapping
             && open.expects_key
         {
             // A collection as a key.
             open.expects_key = false;
-            if self.open.len() <= MAX_DEPTH {
+            if self.open.len() <= MAX_PLACED_DEPTH {
                 self.path.push(String::new());
             }
-            self.open.push(SummaryLevel { is_mapping, expects_key: is_mapping, is_key: true });
+            self.open_level(is_mapping, true, None);
             return;
         }
         if let Some(tag) = tag
@@ -92,20 +187,28 @@ impl FileSummary {
             && !tag.starts_with(TAG_PREFIX)
             && !tag.starts_with("tag:stsci.edu:asdf/")
         {
-            self.tag = Some(cut(tag));
+            self.tag = Some((self.path.first().cloned().unwrap_or_default(), cut(tag)));
         }
-        self.open.push(SummaryLevel { is_mapping, expects_key: is_mapping, is_key: false });
+        let first = self.placed.len();
+        self.open_level(is_mapping, false, anchor.map(|anchor| (anchor.to_owned(), first)));
     }
 
-    /// Removes the key of a value that has ended.
+    fn open_level(&mut self, is_mapping: bool, is_key: bool, anchor: Option<(String, usize)>) {
+        self.open.push(SummaryLevel { is_mapping, expects_key: is_mapping, is_key, items: 0, anchor });
+        if !is_mapping && self.open.len() <= MAX_PLACED_DEPTH {
+            self.path.push(String::new());
+        }
+    }
+
+    /// Removes the key of a value that has ended, or counts an item.
     fn value_ended(&mut self) {
         let depth = self.open.len();
-        if let Some(open) = self.open.last_mut()
-            && open.is_mapping
-            && !open.expects_key
-        {
+        let Some(open) = self.open.last_mut() else { return };
+        if !open.is_mapping {
+            open.items += 1;
+        } else if !open.expects_key {
             open.expects_key = true;
-            if depth <= MAX_DEPTH {
+            if depth <= MAX_PLACED_DEPTH {
                 self.path.pop();
             }
         }
@@ -115,13 +218,18 @@ impl FileSummary {
         if is_unknown(value) {
             return;
         }
-        for (fact, found) in FACTS.iter().zip(&mut self.found) {
-            let known = found.as_ref().map_or(usize::MAX, |(rank, _)| *rank);
-            if let Some(rank) = fact.rank(&self.path)
-                && rank < known
-                && fact.may_be(&self.path, value)
-            {
-                *found = Some((rank, cut(value)));
+        // The facts of the file are not in sequences, which have many of each.
+        let is_of_file = self.open.len() <= MAX_DEPTH && self.open.iter().all(|open| open.is_mapping);
+        for (number, fact) in FACTS.iter().enumerate() {
+            let Some(rank) = fact.rank(&self.path).filter(|_| fact.may_be(&self.path, value)) else {
+                continue;
+            };
+            let known = self.found[number].as_ref().map_or(usize::MAX, |(rank, _)| *rank);
+            if is_of_file && rank < known {
+                self.found[number] = Some((rank, cut(value)));
+            }
+            if !self.open.iter().any(|open| open.is_key) {
+                self.place(PlacedFact { path: self.steps(), fact: number, rank, value: cut(value) });
             }
         }
     }
@@ -144,7 +252,29 @@ impl FileSummary {
 
     /// Returns the tag of the first value of the root that is not of a core schema.
     pub(crate) fn tag(&self) -> Option<&str> {
-        self.tag.as_deref()
+        self.tag.as_ref().map(|(_, tag)| tag.as_str())
+    }
+
+    /// Removes the facts of which `other` has another value, or none.
+    pub(crate) fn keep_common(&mut self, other: &Self) {
+        for (own, others) in self.found.iter_mut().zip(&other.found) {
+            if own != others {
+                *own = None;
+            }
+        }
+        if self.tag != other.tag {
+            self.tag = None;
+        }
+    }
+
+    /// True if mappings of the tree have different values of a fact.
+    pub(crate) fn has_several(&self) -> bool {
+        let mut known: [Option<(&[FactStep], &str)>; FACTS.len()] = [None; FACTS.len()];
+        self.is_cut
+            || self.placed.iter().any(|placed| {
+                let (mapping, value) = *known[placed.fact].get_or_insert((placed.mapping(), &placed.value));
+                value != placed.value && mapping != placed.mapping()
+            })
     }
 }
 

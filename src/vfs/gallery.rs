@@ -166,7 +166,7 @@ impl GalleryContent {
         if container.tree().len() > MAX_TREE {
             return None;
         }
-        info::summary(&*container).ok()
+        info::summary_of_picture(&*container, None).ok()
     }
 }
 

@@ -149,12 +149,12 @@ impl Vfs {
         Ok(String::from_utf8_lossy(&text).into_owned())
     }
 
-    /// Returns the facts of the only file.
+    /// Returns the facts of a picture of the only file: of the one at a path of `preview/`, or of `preview.png`.
     ///
     /// # Errors
     /// A directory is shown, or the file can't be read.
-    pub(crate) fn summary(&self) -> Result<FileSummary> {
-        info::summary(&*self.container()?)
+    pub(crate) fn summary_of_picture(&self, path: Option<&[String]>) -> Result<FileSummary> {
+        info::summary_of_picture(&*self.container()?, path)
     }
 
     /// Returns a line about the damage of a mounted local file. Elsewhere, the search takes requests, for which

@@ -56,6 +56,9 @@ TREES = {
     "cube": {"x": {"data": ramp("f4"), "uncertainty": {"array": ramp("f8"), "name": "std"}, "wcs": SKY}},
     "sun": {"map": GENERIC_MAP},
     "l2": {"roman": {"meta": META, **IMAGES}},
+    "facts": {"science": asdf.tagged.TaggedDict({"data": ramp("i2"), "meta": {**MAP, "filter": "A", "exptime": 2.5}}, "tag:sunpy.org:sunpy/map/generic_map-1.2.0"),
+              "sky": asdf.tagged.TaggedDict({"data": ramp("i2"), "meta": {"exptime": 9.0, "object": "Sky", "telescop": "SDO/AIA"}}, "tag:sunpy.org:sunpy/map/generic_map-1.2.0"),
+              "F1": ramp("f4"), "F2": ramp("f4"), "F1_header": {"FILTER": "F1", "EXPTIME": 3.0}, "F2_header": {"FILTER": "F2"}, "telescope": "T"},
     "root": {"one": ramp("i2"), "two": ramp("u1"), "unit": ramp("f8") * u.Unit("1000 Hz"), "meta": {"date": "2026-01-01"}},
     "lone": {"data": ramp("f4"), "other": ramp("f4", (7, 5)), "steps": [ramp("f4"), ramp("f4", (7, 5))]},
     "jwst": {"meta": {"telescope": "JWST", "exposure": {"start_time": 60000.5}, "observation": {"date_beg": "2023-02-25T12:00:00.123"}},
@@ -93,6 +96,17 @@ def compare(mountpoint):
     single = opened(mountpoint, "l2.asdf", "fits", "roman", "dq.fits")
     for header in (roman[0].header, single[0].header):
         assert {key: header[key] for key in wanted} == wanted, repr(header)
+    for hdu in roman[1:]:
+        assert {key: hdu.header[key] for key in wanted} == wanted, repr(hdu.header)
+    facts = ("TELESCOP", "FILTER", "EXPTIME", "DATE-OBS", "TARGNAME", "OBJECT")
+    for path, values in {
+        "science/data": ("SDO/AIA", "A", 2.5, "2024-01-01T00:00:00", None, None), "sky/data": ("SDO/AIA", None, 9.0, None, "Sky", "Sky"),
+        "F1": ("T", "F1", 3.0, None, None, None), "F2": ("T", "F2", None, None, None, None),
+    }.items():
+        header = opened(mountpoint, "facts.asdf", "fits", path + ".fits")[0].header
+        assert tuple(header.get(fact) for fact in facts) == values, (path, repr(header))
+    joint = opened(mountpoint, "facts.asdf", "fits", "tree.fits")
+    assert [[hdu.header.get(key) for key in facts[:3]] for hdu in joint] == [["T", None, None], ["T", "F1", 3.0], ["T", "F2", None]]
     root = opened(mountpoint, "root.asdf", "fits", "tree.fits")
     assert [hdu.name for hdu in root] == ["PRIMARY", "ONE", "TWO", "UNIT"], root.info(False)
     assert root["UNIT"].header["BUNIT"] == "10**3 Hz" and "DATE-OBS" not in root[0].header, repr(root["UNIT"].header)

@@ -45,7 +45,7 @@ pub(super) use entry::{ArrayEntry, Masked, MaskedBy};
 use facts::element_type;
 pub(super) use facts::{each, each_reference};
 pub(super) use masks::can_be_broadcast;
-pub(super) use node_paths::NodePaths;
+pub(super) use node_paths::{NAMES, NodePaths, path_in_tree};
 pub(super) use npy::{content as npy_content, scalar_descr};
 #[cfg(test)]
 pub(super) use survey::{ArrayBlocks, UnsurveyedTree, find};

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::arrays;
 use super::check;
 use super::head::NAME;
+use super::image_facts;
 use super::view::{AsdfFile, View};
 use crate::content::Content;
 use crate::content::dir::{Attributes, File, Node};
@@ -13,6 +14,7 @@ use crate::error::Result;
 use crate::format::{
     ArrayFacts, ArrayPaths, Block, Container, Defect, FactValue, Footprint, Listener, Verified, Views,
 };
+use crate::product::FileSummary;
 use crate::source::{Source, SourceStat};
 
 impl AsdfFile {
@@ -123,6 +125,14 @@ impl Container for AsdfFile {
             all.extend(view.footprints(&self)?);
         }
         Ok(all)
+    }
+
+    fn displayed_image(&self) -> Result<Option<Vec<String>>> {
+        self.files().find_map(|view| view.displayed(self).transpose()).transpose()
+    }
+
+    fn facts_of_image(&self, path: &[String]) -> Result<Option<FileSummary>> {
+        Ok(Some(image_facts::of(self)?.of(path)))
     }
 
     fn attributes(&self) -> Attributes {

@@ -287,21 +287,23 @@ fn array_file(file: &Arc<AsdfFile>, number: usize) -> Result<File> {
     };
     let own = if solution.is_some() { None } else { nodes.header_of(&of_pixels) };
     let mut header = Vec::new();
-    let about = keywords::of(file)?;
+    let about = keywords::of(file, &of_pixels)?;
     let masked = entries(file)?.masks.get(&number);
     let mut make = |elements: &Elements, mask: Option<&Elements>| {
         if let Datatype::Structured(_) = elements.datatype {
             let by = masked.map(|masked| masked.by.clone());
             let document = records::document(elements, by)?;
             let all: Vec<Elements> = std::iter::once(elements).chain(mask).cloned().collect();
-            let (text, content) = build::of_document(&document, &all, about, &path)?;
+            let (text, content) = build::of_document(&document, &all, &about, &path)?;
             header = text;
             return Ok(content);
         }
         let name = card::name(path.last().unwrap_or(&""));
         let solution = solution.as_ref();
-        let place = build::ImagePlace { name: &name, version: 1, path: &path, unit, solution, own, masked };
-        let (text, content) = build::of_array(elements, &place, mask, about)?;
+        let about = &about;
+        let place =
+            build::ImagePlace { name: &name, version: 1, path: &path, unit, solution, own, about, masked };
+        let (text, content) = build::of_array(elements, &place, mask)?;
         header = text;
         Ok(content)
     };
@@ -404,7 +406,6 @@ fn unsolved(nodes: &Nodes) -> Vec<Defect> {
 fn group_file(file: &Arc<AsdfFile>, number: usize) -> Result<File> {
     let found = arrays::found(file)?;
     let nodes = nodes_of(file)?;
-    let about = keywords::of(file)?;
     let mut parts: Vec<ArrayPart<'_>> = Vec::new();
     let mut described = Vec::new();
     let Entries { groups, masks, .. } = entries(file)?;
@@ -419,25 +420,28 @@ fn group_file(file: &Arc<AsdfFile>, number: usize) -> Result<File> {
             _ => None,
         };
         let own = if solution.is_some() { None } else { nodes.header_of(&of_pixels) };
+        let about = keywords::of(file, &of_pixels)?;
         parts.push(ArrayPart::Elements(array));
-        described.push((image, path, unit, solution, own, masks.get(&image.number)));
+        described.push((image, path, unit, solution, own, about, masks.get(&image.number)));
     }
+    let common = keywords::of_all(file, described.iter().map(|(_, path, ..)| path))?;
     let images: Vec<build::ImagePlace<'_>> = described
         .iter()
-        .map(|(image, path, unit, solution, own, masked)| build::ImagePlace {
+        .map(|(image, path, unit, solution, own, about, masked)| build::ImagePlace {
             name: &image.name,
             version: image.version,
             path,
             unit: *unit,
             solution: solution.as_ref(),
             own: *own,
+            about,
             masked: *masked,
         })
         .collect();
     parts.extend(images.iter().filter_map(|image| image.masked).map(ArrayPart::Mask));
     let mut headers = Vec::new();
     let mut made = file_of_all(file, &parts, |elements| {
-        let (text, content) = build::of_group(&images, elements, about)?;
+        let (text, content) = build::of_group(&images, elements, &common)?;
         headers = text;
         Ok(content)
     });
@@ -450,10 +454,10 @@ fn document_file(file: &Arc<AsdfFile>, number: usize) -> Result<File> {
     let Some((path, document)) = nodes_of(file)?.documents.get(number) else {
         return Ok(File::changing(Arc::new(Text::default())));
     };
-    let about = keywords::of(file)?;
+    let about = keywords::of(file, &path.names())?;
     let mut headers = Vec::new();
     let mut made = file_of_all(file, &document.parts(), |elements| {
-        let (text, content) = build::of_document(document, elements, about, &path.names())?;
+        let (text, content) = build::of_document(document, elements, &about, &path.names())?;
         headers = text;
         Ok(content)
     });

@@ -150,6 +150,11 @@ impl View for Displayed {
         Ok(displayed(file)?.is_some())
     }
 
+    fn displayed(&self, file: &AsdfFile) -> Result<Option<Vec<String>>> {
+        let Some(number) = displayed(file)? else { return Ok(None) };
+        Ok(arrays::found_without_requests(file)?.items.get(number).map(arrays::path_in_tree))
+    }
+
     fn is_sought_slowly(&self, file: &AsdfFile) -> bool {
         let may_be = file.computed.get().is_none_or(|MayBeDisplayed(may_be)| *may_be);
         may_be && !arrays::is_known(file)

@@ -79,6 +79,12 @@ pub(super) trait View: Sync + fmt::Debug {
         Ok(Vec::new())
     }
 
+    /// Returns the path of the array that the view, a picture of the file, shows.
+    fn displayed(&self, file: &AsdfFile) -> Result<Option<Vec<String>>> {
+        let _ = file;
+        Ok(None)
+    }
+
     /// Returns the defects that the view has found so far.
     fn defects(&self, file: &AsdfFile) -> Vec<Defect> {
         let _ = file;

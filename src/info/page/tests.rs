@@ -115,6 +115,20 @@ fn the_first_screen_has_all_parts_in_their_order() {
 }
 
 #[test]
+fn the_facts_beside_the_picture_are_its_own() {
+    let inline = "!core/ndarray-1.0.0 [[1, 2], [3, 4]]";
+    let tree = format!(
+        "sky: {{meta: {{filter: B, exptime: 9, target: {{name: Sky}}}}, data: {inline}}}\nmeta: {{instrument: {{name: \
+         I}}}}\ndata: {inline}\n"
+    );
+    let page = page(&tree, &[]);
+    assert!(page.contains("<dt>Instrument</dt><dd>I</dd>"), "{page}");
+    for other in ["<dt>Filter</dt>", "<dt>Exposure</dt>", "<dt>Target</dt>"] {
+        assert!(!page.contains(other), "{other} {page}");
+    }
+}
+
+#[test]
 fn a_lookup_reads_no_data_and_the_length_is_exact() {
     // The block ends early: its data can't be read.
     let mut bytes = asdf(IMAGE, &[&[7; 12]]);

@@ -270,6 +270,17 @@ fn a_file_has_a_thumbnail() {
     assert_eq!((status, &*out), (0, "1\n1\n"), "{said}");
     assert!(said.contains("2.asdf: exists and is not a PNG picture"), "{said}");
     assert!(fs::read(bench.path("2.asdf")).unwrap() == before && bench.path("link.png").is_symlink());
+    // The filter of another image is not.
+    let image = "data: !core/ndarray-1.0.0 [[1, 2], [3, 4]]";
+    for (name, sky) in [("a.asdf", "filter: F555W, "), ("b.asdf", "")] {
+        let tree = format!("sky: {{{sky}{image}}}\n{image}\n");
+        let text =
+            format!("#ASDF 1.0.0\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\n{tree}...\n");
+        fs::write(bench.path(name), text).unwrap();
+    }
+    let line = "asdf-mount --thumbnail a.asdf one.png && asdf-mount --thumbnail b.asdf other.png && cmp one.png other.png";
+    let (status, _, said) = shell(&bench, line);
+    assert_eq!((status, &*said), (0, ""));
     let (status, _, said) = shell(&bench, "asdf-mount --thumbnail . none.png");
     assert!(status == 1 && said.contains("directory") && !bench.path("none.png").exists(), "{said}");
 }

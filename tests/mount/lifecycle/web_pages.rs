@@ -98,7 +98,12 @@ fn a_directory_has_a_gallery_that_listings_leave_out() {
         fs::write(data.join(name), &sample).unwrap();
     }
     fs::write(data.join("notes.txt"), "text").unwrap();
-    fs::write(data.join("b.asdf"), "#ASDF 1.0.0\n%YAML 1.1\n---\nmeta: {filter: A}\n...\n").unwrap();
+    // The filter beside a picture is not that of another image.
+    let image = "data: !core/ndarray-1.0.0 [[1, 2], [3, 4]]";
+    let tree = format!("sky: {{filter: OTHER, {image}}}\nmeta: {{filter: A}}\n{image}\n");
+    let text =
+        format!("#ASDF 1.0.0\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\n{tree}...\n");
+    fs::write(data.join("b.asdf"), text).unwrap();
     let private = data.join("private.asdf");
     fs::write(&private, "#ASDF 1.0.0\n%YAML 1.1\n---\nmeta: {filter: SECRET}\n...\n").unwrap();
     fs::set_permissions(&private, fs::Permissions::from_mode(0o600)).unwrap();
@@ -113,6 +118,7 @@ fn a_directory_has_a_gallery_that_listings_leave_out() {
     assert!(page.contains("3 files") && !page.contains("notes.txt") && !page.contains("SECRET"), "{page}");
     assert!(page.contains("<a href=\"../a%20%26%20%3Cb%3E.asdf/index.html\">"), "{page}");
     assert!(page.contains("<b>a &amp; &lt;b&gt;.asdf</b></a>") && page.contains("<span>V</span>"), "{page}");
+    assert!(page.contains("<span>A</span>") && !page.contains("OTHER"), "{page}");
     let by_filter = fs::read_to_string(gallery.join("filter.html")).unwrap();
     assert!(by_filter.find("<b>b.asdf") < by_filter.find("<b>a &amp;"), "{by_filter}");
     assert!(fs::read_to_string(mnt.join("below/.asdf-mount/index.html")).unwrap().contains("no files"));

@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 
-use crate::content::names::ViewNames;
+use super::entry::ArrayEntry;
+use crate::content::names::{self, ViewNames};
 use crate::content::path_dir::Item;
 use crate::content::path_tree::{Id, PathTree};
 use crate::content::shared_path::up_to_known;
@@ -13,7 +14,18 @@ use crate::yaml::survey::{PathId, Paths, Step};
 const MAX_PATH: usize = 3000;
 
 /// The escapes of names in `arrays/`.
-pub(super) const NAMES: ViewNames = ViewNames { endings: &[".npy", ".mask"] };
+pub(in super::super) const NAMES: ViewNames = ViewNames { endings: &[".npy", ".mask"] };
+
+/// Returns the path of an array, or of the array of a mask, in the tree: that of its entry without ending and number of
+/// a duplicate.
+pub(in super::super) fn path_in_tree(item: &Item<ArrayEntry>) -> Vec<String> {
+    let mut path: Vec<String> = item.components().map(str::to_owned).collect();
+    if let Some(last) = path.last_mut() {
+        let name = last.strip_suffix(".npy").unwrap_or(last);
+        *last = names::without_duplicate(name.strip_suffix(".mask").unwrap_or(name)).to_owned();
+    }
+    path
+}
 
 /// Paths in a view. Each is made once, in time proportional to the length of its last component.
 #[derive(Debug)]

@@ -21,14 +21,12 @@ pub(super) fn of_array(
     elements: &Elements,
     place: &ImagePlace<'_>,
     mask: Option<&Elements>,
-    about: &Cards,
 ) -> Result<(Vec<u8>, Arc<dyn Content>)> {
     let MaskedImage { image, null } = MaskedImage::new(elements.clone(), place.masked.zip(mask), None)?;
     let mut cards = Cards::default();
     cards.set("SIMPLE", Value::Bool(true), image::usual_comment("SIMPLE"));
     image.describe(&mut cards, &|keyword| image::usual_comment(keyword).to_owned());
     describe(&mut cards, &image, null.as_ref(), place);
-    cards.extend_missing(about);
     let header = cards.header();
     let end = image::padding(image.data.len());
     let content = Pieces::new([with_null(header.clone(), null), image.data, end])?;
@@ -50,17 +48,19 @@ pub(super) struct ImagePlace<'i> {
     pub solution: Option<&'i Solution>,
     /// The header that the tree has for the image.
     pub own: Option<&'i Cards>,
+    /// The cards that people search by.
+    pub about: &'i Cards,
     pub masked: Option<&'i Masked>,
 }
 
 /// Returns all headers, and the content, of a file with these images as its extensions. `elements` are those of all
-/// images, and then those of the masks of the images that have one.
+/// images, and then those of the masks of the images that have one. The primary header has the cards `common`.
 pub(super) fn of_group(
     images: &[ImagePlace<'_>],
     elements: &[Elements],
-    about: &Cards,
+    common: &Cards,
 ) -> Result<(Vec<u8>, Arc<dyn Content>)> {
-    let mut headers = primary_without_data(about);
+    let mut headers = primary_without_data(common);
     let mut pieces: Vec<Arc<dyn Content>> = vec![Arc::new(Text::new(headers.clone()))];
     let mut masks = elements.iter().skip(images.len());
     for (place, of_image) in images.iter().zip(elements) {
@@ -82,7 +82,7 @@ pub(super) fn of_group(
 
 /// Adds the cards of an image after those of its layout.
 fn describe(cards: &mut Cards, image: &Image, null: Option<&Null>, place: &ImagePlace<'_>) {
-    let ImagePlace { name, version, path, unit, solution, own, .. } = *place;
+    let ImagePlace { name, version, path, unit, solution, own, about, .. } = *place;
     if let Some(zero) = image.stored.zero {
         cards.set("BSCALE", Value::Int(1), "");
         cards.set("BZERO", Value::Int(zero), "");
@@ -100,6 +100,7 @@ fn describe(cards: &mut Cards, image: &Image, null: Option<&Null>, place: &Image
     if let Some(solution) = solution {
         solution.describe(cards);
     }
+    cards.extend_missing(about);
 }
 
 /// Adds the cards of name, path and unit.

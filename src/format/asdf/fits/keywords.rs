@@ -1,10 +1,10 @@
-//! The cards that people search by, from the facts of the tree.
+//! The cards that people search by, from the facts of an image.
 
+use super::super::image_facts;
 use super::super::view::AsdfFile;
 use super::card::{Cards, Value};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::product::FileSummary;
-use crate::yaml::read::{Unread, each_event};
 
 /// Keywords, the facts that they have, and the comments of the cards.
 const KEYWORDS: [(&str, &str, &str); 8] = [
@@ -31,24 +31,19 @@ const OTHERS: [&str; 9] = [
     "xposure",
 ];
 
-/// The cards of a file.
-#[derive(Debug)]
-struct SearchCards(Cards);
+/// Returns the cards for the image or table at a path. The first call reads the tree.
+pub(super) fn of(file: &AsdfFile, path: &[&str]) -> Result<Cards> {
+    Ok(cards(&image_facts::of(file)?.of(path)))
+}
 
-/// Returns the cards for a file. The first call reads the tree.
-pub(super) fn of(file: &AsdfFile) -> Result<&Cards> {
-    let SearchCards(cards) = file.computed.get_or_try_compute(|| {
-        let mut summary = FileSummary::default();
-        let read = each_event(&*file.tree(), |event| -> std::result::Result<bool, Unread> {
-            summary.take(event);
-            Ok(true)
-        });
-        match read.map_err(Error::from) {
-            Err(error) if error.is_of_reading() => Err(error),
-            _ => Ok(SearchCards(cards(&summary))),
-        }
-    })?;
-    Ok(cards)
+/// Returns the cards that all images at these paths have.
+pub(super) fn of_all<'p>(file: &AsdfFile, paths: impl Iterator<Item = &'p Vec<&'p str>>) -> Result<Cards> {
+    let known = image_facts::of(file)?;
+    let common = paths.map(|path| known.of(path)).reduce(|mut common, facts| {
+        common.keep_common(&facts);
+        common
+    });
+    Ok(common.map_or_else(Cards::default, |common| cards(&common)))
 }
 
 fn cards(summary: &FileSummary) -> Cards {
