@@ -191,6 +191,18 @@ pub fn open_stream(codec: Codec, stream: StoredStream, cache: &Arc<Cache>) -> Re
     Ok(decoded.made_of(ranges).with_read_ahead())
 }
 
+/// Opens a gzip stream as content of `data_size` decoded bytes. Decoding always begins at the start of the stream.
+pub(crate) fn open_gzip(
+    stored: Arc<dyn Content>,
+    data_size: u64,
+    cache: &Arc<Cache>,
+) -> Result<Arc<dyn Content>> {
+    check_sizes(Codec::Zlib, stored.len(), data_size)?;
+    let ranges = stored.ranges();
+    let decoded = Decoded::stream(zlib::gzip(stored), data_size, cache);
+    Ok(decoded.made_of(ranges).with_read_ahead())
+}
+
 /// Stores a forged `table` for a named stream, with a valid header and CRC: for tests of tables with wrong
 /// contents.
 #[doc(hidden)]

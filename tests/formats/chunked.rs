@@ -32,7 +32,68 @@ fn arrays_of_zarr_are_whole() {
         (0..36).map(filled).collect::<Vec<_>>()
     );
     assert_eq!(count("text"), 5);
-    assert!(file.array("gzip").is_err());
+    assert_eq!(file.array("gzip").unwrap().to_vec::<i32>().unwrap(), (0..4).collect::<Vec<_>>());
+}
+
+/// A chunk of numcodecs' lz4 is one block after its decoded length.
+#[test]
+fn chunks_of_lz4_are_read_and_damaged_ones_are_refused() {
+    let tree = "%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\na: \
+                !<asdf://asdf-format.org/zarr/tags/zarr-1.0.0>\n  .zarray: {chunks: [100], compressor: {id: lz4, \
+                acceleration: 1}, dtype: '<u2', fill_value: 0, filters: null, order: C, shape: [250], zarr_format: \
+                2}\n  chunk_block_map: 3\n...\n";
+    let map: Vec<u8> = [2_i32, 0, 1].into_iter().flat_map(i32::to_le_bytes).collect();
+    let chunk = |first: u16| {
+        let bytes: Vec<u8> = (first..first + 100).flat_map(u16::to_le_bytes).collect();
+        lz4_flex::block::compress_prepend_size(&bytes)
+    };
+    let file = |last: Vec<u8>| {
+        let blocks = [chunk(100), last, chunk(0), map.clone()].map(Block::new);
+        open(&AsdfBuilder::new().tree(tree).blocks(blocks).build().bytes).unwrap().file
+    };
+    let sound = file(chunk(200)).array("a").unwrap().to_vec::<u16>().unwrap();
+    assert_eq!(sound, (0..250).collect::<Vec<_>>());
+    for wrong in [chunk(200)[..50].to_vec(), vec![0; 4], vec![255; 60], Vec::new()] {
+        let damaged = file(wrong).array("a").unwrap();
+        assert!(damaged.to_vec::<u16>().is_err());
+        let mut some = [0_u16; 200];
+        assert_eq!(damaged.read(0, &mut some).unwrap(), 200);
+        assert!(some.iter().copied().eq(0..200));
+    }
+}
+
+/// As ASDF.jl writes them, and in any order.
+#[test]
+fn chunks_in_the_tree_and_of_both_byte_orders_are_one_array() {
+    let chunk = |start: &str, array: &str| {
+        format!("!core/ndarray-chunk-1.0.0 {{start: {start}, ndarray: !core/ndarray-1.0.0 {array}}}")
+    };
+    let chunks = [
+        chunk("[2, 0]", "{data: [[8, 9], [12, 13]], datatype: int16, shape: [2, 2]}"),
+        chunk("[0, 2]", "{source: 0, datatype: int16, byteorder: big, shape: [2, 2]}"),
+        chunk("[2, 2]", "{source: 1, datatype: int16, byteorder: little, shape: [2, 2]}"),
+        chunk("[0, 0]", "[[0, 1], [4, 5]]"),
+    ];
+    let big: Vec<u8> = [2_i16, 3, 6, 7].into_iter().flat_map(i16::to_be_bytes).collect();
+    let little: Vec<u8> = [10_i16, 11, 14, 15].into_iter().flat_map(i16::to_le_bytes).collect();
+    for turn in 0..chunks.len() {
+        let mut listed = chunks.to_vec();
+        listed.rotate_left(turn);
+        let tree = format!(
+            "%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\na: !core/chunked-ndarray-1.0.0 {{shape: [4, 4], \
+             datatype: int16, chunks: [{}]}}\n...\n",
+            listed.join(", ")
+        );
+        let blocks = [Block::new(big.clone()), Block::new(little.clone())];
+        let bytes = AsdfBuilder::new().tree(tree).blocks(blocks).build().bytes;
+        let opened = open(&bytes).unwrap();
+        let paths: Vec<String> = opened.file.arrays().unwrap().into_iter().map(|array| array.path).collect();
+        assert_eq!(paths, ["a"]);
+        let array = opened.file.array("a").unwrap();
+        assert_eq!(array.to_vec::<i16>().unwrap(), (0..16).collect::<Vec<_>>(), "{turn}");
+        let attributes = references(&opened)["refs"][".zattrs"].to_string();
+        assert!(attributes.contains("byte orders"), "{attributes}");
+    }
 }
 
 #[test]

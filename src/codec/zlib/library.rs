@@ -1,4 +1,4 @@
-//! zlib (RFC 1950) through flate2, from the start of a stream: the fallback where our decoder stops.
+//! zlib (RFC 1950) through flate2, from the start of a stream: the fallback where our decoder stops; and gzip (RFC 1952).
 
 use std::sync::Arc;
 
@@ -13,20 +13,35 @@ use crate::error::Result;
 /// other damage. The tests of damaged streams fail if the text changes.
 const WRONG_CHECKSUM: &str = "incorrect data check";
 
+/// Length of the window of deflate in bits.
+const WINDOW_BITS: u8 = 15;
+
 /// Returns the zlib stream in `stored`, decoded by the library.
 pub(super) fn library(stored: Arc<dyn Content>) -> Library {
+    Library::new(stored, |stored| Ok(Box::new(Inflating::new(stored, "zlib", Decompress::new(true)))))
+}
+
+/// Returns the gzip stream in `stored`, decoded by the library.
+pub(in crate::codec) fn gzip(stored: Arc<dyn Content>) -> Library {
     Library::new(stored, |stored| {
-        let input = Input::new(stored);
-        Ok(Box::new(Inflating { input, inflate: Decompress::new(true), end: None, suspect: None }))
+        Ok(Box::new(Inflating::new(stored, "gzip", Decompress::new_gzip(WINDOW_BITS))))
     })
 }
 
 struct Inflating {
+    /// The name of the format, for messages.
+    name: &'static str,
     input: Input,
     inflate: Decompress,
     /// The end of the stream, once known.
     end: Option<Result<()>>,
     suspect: Option<u64>,
+}
+
+impl Inflating {
+    fn new(stored: &Arc<dyn Content>, name: &'static str, inflate: Decompress) -> Self {
+        Self { name, input: Input::new(stored), inflate, end: None, suspect: None }
+    }
 }
 
 impl Steps for Inflating {
@@ -44,7 +59,8 @@ impl Steps for Inflating {
                 Ok(Status::StreamEnd) => self.end = Some(Ok(())),
                 Ok(_) if at_end && given == 0 => self.end = Some(Err(self.input.cut_off())),
                 Ok(_) if taken == 0 && given == 0 => {
-                    self.end = Some(Err(self.input.damaged("the zlib decoder makes no progress")));
+                    self.end =
+                        Some(Err(self.input.damaged(format!("the {} decoder makes no progress", self.name))));
                 }
                 Ok(_) => {}
                 Err(error) => {
@@ -56,7 +72,8 @@ impl Steps for Inflating {
                     if reason == WRONG_CHECKSUM {
                         self.suspect = Some(0);
                     }
-                    self.end = Some(Err(self.input.damaged(format!("the zlib stream is broken: {reason}"))));
+                    let what = format!("the {} stream is broken: {reason}", self.name);
+                    self.end = Some(Err(self.input.damaged(what)));
                 }
             }
             if given > 0 || self.end.is_some() {

@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex};
 use lru::LruCache;
 
 use super::super::ndarray::Source;
-use super::super::ndarray::chunked::ChunkBlocks;
+use super::super::ndarray::chunked::{ChunkBlocks, Compressor};
 use super::super::view::AsdfFile;
 use crate::codec::blosc::{HEADER_SIZE, OneBuffer, Payload, header};
 use crate::codec::{self, Codec};
-use crate::content::{Content, Gather, GridChunks, read_exact_at};
+use crate::content::{Content, Gather, GridChunks, Pieces, Text, read_exact_at};
 use crate::error::{Error, Result};
 use crate::sync::locked;
 
@@ -73,7 +73,7 @@ impl StoredChunks {
         let cache = &self.file.context.cache;
         let content = match self.blocks.compressor {
             None => stored,
-            Some(Codec::Blosc) => {
+            Some(Compressor::OfBlocks(Codec::Blosc)) => {
                 let mut bytes = [0; HEADER_SIZE as usize];
                 read_exact_at(&*stored, 0, &mut bytes)?;
                 let header = header::Header::parse(&bytes)?;
@@ -84,7 +84,17 @@ impl StoredChunks {
                 let buffer = Arc::new(OneBuffer { stored, at: 0, header });
                 return Ok(Payload::new(buffer, self.len, cache).content());
             }
-            Some(codec) => codec::open(codec, stored, self.len, cache)?,
+            Some(Compressor::OfBlocks(codec)) => codec::open(codec, stored, self.len, cache)?,
+            Some(Compressor::Gzip) => codec::open_gzip(stored, self.len, cache)?,
+            Some(Compressor::Lz4Block) => {
+                // With its length before it, the block is a piece of ASDF's framing.
+                let Ok(stored_len) = u32::try_from(stored.len()) else {
+                    return Err(Error::damaged("a chunk of the array is longer than an LZ4 block can be"));
+                };
+                let before: Arc<dyn Content> = Arc::new(Text::new(stored_len.to_be_bytes().to_vec()));
+                let piece = Arc::new(Pieces::new([before, stored])?);
+                codec::open(Codec::Lz4, piece, self.len, cache)?
+            }
         };
         if content.len() < self.len {
             let what = format!(

@@ -13,7 +13,7 @@ use super::referred::array_of;
 use super::survey::surveyed;
 use super::{chunks, inline, masks};
 use crate::content::dir::{File, Renewal, Signature};
-use crate::content::{Content, ContentWindow, Gather, Grid, GridChunks, Text};
+use crate::content::{Content, ContentWindow, Conversion, Gather, Grid, GridChunks, Recoded, Text};
 use crate::decode::Decoded;
 use crate::error::{Error, Kind, Result};
 use crate::format::Block;
@@ -317,7 +317,11 @@ impl Origin {
                     blocks.fill.as_ref().map_or(no_fill, |fill| fill.bytes.clone()),
                 ),
                 ArrayChunks::Arrays(arrays) => {
-                    (Arc::new(ListedChunks { file: file.clone(), arrays: arrays.clone() }), no_fill)
+                    let byteorder = array.byteorder.unwrap_or(Byteorder::Big);
+                    (
+                        Arc::new(ListedChunks { file: file.clone(), arrays: arrays.clone(), byteorder }),
+                        no_fill,
+                    )
                 }
             };
             let content = Arc::new(Grid::new(&dimensions, chunked.divisions.clone(), fill, chunks)?);
@@ -358,13 +362,27 @@ impl Origin {
 struct ListedChunks {
     file: Arc<AsdfFile>,
     arrays: Vec<Ndarray>,
+    /// The byte order of the whole array.
+    byteorder: Byteorder,
 }
 
 impl GridChunks for ListedChunks {
     fn chunk(&self, n: u64) -> Result<Option<Arc<dyn Content>>> {
         let array = usize::try_from(n).ok().and_then(|n| self.arrays.get(n));
         let array = array.ok_or_else(|| Error::damaged("the array has no such chunk"))?;
-        Ok(Some(elements_of(&self.file, array)?.in_c_order()?.content))
+        let elements = elements_of(&self.file, array)?.in_c_order()?;
+        if elements.byteorder == self.byteorder {
+            return Ok(Some(elements.content));
+        }
+        let width = match elements.datatype {
+            Datatype::Scalar(Scalar::Ascii(_)) => 1,
+            Datatype::Scalar(Scalar::Ucs4(_) | Scalar::Complex64) => 4,
+            Datatype::Scalar(Scalar::Complex128) => 8,
+            Datatype::Scalar(scalar) => scalar.size().ok_or_else(Elements::unknown_type)? as usize,
+            _ => return Err(Elements::unknown_type()),
+        };
+        let swapped = Conversion::Number { width, reverse: true, flip: false };
+        Ok(Some(Recoded::elements(elements.content, swapped)?))
     }
 }
 

@@ -1,5 +1,5 @@
 //! Arrays in chunks: `zarr-1.x` of asdf-zarr, whose chunks are blocks, and `chunked-ndarray-1.x` of asdf-cxx and
-//! ASDF.jl, whose chunks are ndarrays.
+//! ASDF.jl, whose chunks are ndarrays in blocks or in the tree.
 //!
 //! ```text
 //! !<asdf://asdf-format.org/zarr/tags/zarr-1.0.0>
@@ -65,11 +65,33 @@ pub struct ChunkBlocks {
     /// The number of the block with the numbers of the chunks' blocks.
     pub map: i64,
     /// The codec of a chunk within the block. Of Blosc, the block is one buffer.
-    pub compressor: Option<Codec>,
+    pub compressor: Option<Compressor>,
     /// True if the first index varies fastest within a chunk.
     pub is_fortran: bool,
     /// The element of the chunks that are not there; `None` if it is not known.
     pub fill: Option<Fill>,
+}
+
+/// The codec of numcodecs that a chunk is compressed by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Compressor {
+    /// A codec that blocks have, too.
+    OfBlocks(Codec),
+    /// One gzip stream (RFC 1952).
+    Gzip,
+    /// One LZ4 block after its decoded length in 32 bits, little-endian.
+    Lz4Block,
+}
+
+impl Compressor {
+    /// Returns the codec in numcodecs, with its parameters in JSON.
+    pub fn numcodec(self) -> &'static str {
+        match self {
+            Self::OfBlocks(codec) => codec.numcodec(),
+            Self::Gzip => r#"{"id":"gzip","level":1}"#,
+            Self::Lz4Block => Codec::Lz4.numcodec(),
+        }
+    }
 }
 
 /// The element of chunks that are not there.
@@ -190,12 +212,14 @@ fn of_zarr(node: &TreeNode) -> Result<Ndarray> {
     array(node, shape, datatype, byteorder, Chunked { divisions, chunks: ArrayChunks::Blocks(blocks) })
 }
 
-fn compressor_of(node: &TreeNode) -> Result<Codec> {
+fn compressor_of(node: &TreeNode) -> Result<Compressor> {
     match node.get("id").and_then(TreeNode::text) {
-        Some("zlib") => Ok(Codec::Zlib),
-        Some("bz2") => Ok(Codec::Bzip2),
-        Some("zstd") => Ok(Codec::Zstd),
-        Some("blosc") => Ok(Codec::Blosc),
+        Some("zlib") => Ok(Compressor::OfBlocks(Codec::Zlib)),
+        Some("bz2") => Ok(Compressor::OfBlocks(Codec::Bzip2)),
+        Some("zstd") => Ok(Compressor::OfBlocks(Codec::Zstd)),
+        Some("blosc") => Ok(Compressor::OfBlocks(Codec::Blosc)),
+        Some("gzip") => Ok(Compressor::Gzip),
+        Some("lz4") => Ok(Compressor::Lz4Block),
         name => {
             let name = name.unwrap_or("?").escape_debug();
             fault(
@@ -369,20 +393,30 @@ fn of_ndarrays(node: &TreeNode) -> Result<Ndarray> {
         let of_chunk = wanted(item, "ndarray")?;
         let tag = of_chunk.target().tag.as_deref().unwrap_or_default();
         let mut chunk = Ndarray::read(tag, of_chunk)?;
+        if let Source::Inline(inline) = &chunk.source {
+            if inline.has_aliases() {
+                return fault(item, "a chunk of an array contains aliases, which are not followed here");
+            }
+            chunk.datatype.get_or_insert(Datatype::Scalar(datatype));
+            if let Err(why) = chunk.infer_inline() {
+                return fault(item, format!("a chunk of an array can't be read: {why}"));
+            }
+        }
         let is_alike = chunk.datatype == Some(Datatype::Scalar(datatype)) && chunk.mask == Mask::None;
-        if !matches!(chunk.source, Source::Block(_)) || !is_alike {
-            return fault(item, "a chunk of an array is not an ndarray of its type in a block");
+        if !matches!(chunk.source, Source::Block(_) | Source::Inline(_)) || !is_alike {
+            return fault(
+                item,
+                "a chunk of an array is not an ndarray of its type in a block or in the tree",
+            );
         }
         // The default of the standard.
         let byteorder = *chunk.byteorder.get_or_insert(Byteorder::Big);
         chunks.push((start, byteorder, chunk));
     }
+    // Chunks of another byte order are swapped while they are read.
     let Some(byteorder) = chunks.first().map(|(_, byteorder, _)| *byteorder) else {
         return fault(list, "an array in chunks has none");
     };
-    if chunks.iter().any(|(_, other, _)| *other != byteorder) {
-        return fault(list, "the chunks of an array have different byte orders");
-    }
     let starts: Vec<Vec<u64>> = (0..shape.len())
         .map(|axis| {
             let starts: BTreeSet<u64> =

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::super::arrays::{block_of_chunk, elements_of, scalar_descr};
-use super::super::ndarray::chunked::{ArrayChunks, ChunkBlocks, Chunked};
+use super::super::ndarray::chunked::{ArrayChunks, ChunkBlocks, Chunked, Compressor};
 use super::super::ndarray::{Byteorder, Datatype, Mask, Ndarray, Scalar, Source};
 use super::super::view::AsdfFile;
 use crate::codec::Codec;
@@ -178,6 +178,9 @@ impl Plan {
                 return Err("the first index of its chunks varies fastest".into());
             }
             ArrayChunks::Blocks(blocks) => blocks.shape.clone(),
+            ArrayChunks::Arrays(arrays) if arrays.iter().any(|chunk| chunk.byteorder != array.byteorder) => {
+                return Err("its chunks have different byte orders".into());
+            }
             ArrayChunks::Arrays(_) => {
                 let even = chunked.divisions.iter().zip(&shape).map(|(division, len)| even(division, *len));
                 even.collect::<Option<_>>().ok_or("its chunks differ in shape")?
@@ -186,7 +189,7 @@ impl Plan {
         let len = chunks.iter().try_fold(item, |len, one| len.checked_mul(*one)).ok_or("it is too large")?;
         let (declared, fill) = match &chunked.chunks {
             ArrayChunks::Blocks(ChunkBlocks { compressor, fill, .. }) => {
-                (compressor.map(Codec::numcodec), fill.as_ref().map(|fill| fill.json.clone()))
+                (compressor.map(Compressor::numcodec), fill.as_ref().map(|fill| fill.json.clone()))
             }
             ArrayChunks::Arrays(_) => (None, None),
         };
@@ -371,7 +374,7 @@ fn stored_chunks(
             let number = |array: &Ndarray| {
                 let is_plain = array.offset == 0 && array.strides.is_none();
                 let number = array.source.block(count).filter(|_| is_plain);
-                number.map(Some).ok_or_else(|| Left::from("a chunk of it is a part of a block"))
+                number.map(Some).ok_or_else(|| Left::from("a chunk of it is not a whole block"))
             };
             arrays.iter().map(number).collect()
         }
