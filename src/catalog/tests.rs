@@ -194,6 +194,32 @@ fn every_format_has_arrays_and_a_tree() {
     assert!(lines[1]["arrays"].as_array().unwrap().iter().any(|array| array["path"] == "configuration/box"));
 }
 
+#[test]
+fn types_of_all_formats_are_written_as_asdf_writes_them() {
+    let fixtures = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
+    let field =
+        |name: &str, datatype: Value| json!({"name": name, "datatype": datatype, "byteorder": "little"});
+    for (name, expected) in [
+        ("blosc2/scalar.b2nd", json!("float64")),
+        ("blosc2/bool.b2nd", json!("bool8")),
+        ("blosc2/text.b2nd", json!(["ucs4", 3])),
+        ("blosc2/dates.b2nd", json!("<M8[s]")),
+        ("bloscpack/bloscpack0.16.0-blosc1.11.4_np_f4_2d.blp", json!("float32")),
+        ("bloscpack/bloscpack0.16.0-blosc1.11.4_np_unicode.blp", json!(["ucs4", 3])),
+        (
+            "bloscpack/bloscpack0.7.1-blosc1.2.1_record.blp",
+            json!([
+                field("a", json!("int32")),
+                field("b", json!("float64")),
+                field("c", json!(["ascii", 3]))
+            ]),
+        ),
+    ] {
+        let lines = catalog(&Request { paths: vec![fixtures.join(name)], ..Request::default() });
+        assert_eq!(lines[0]["arrays"][0]["datatype"], expected, "{name}: {}", lines[0]);
+    }
+}
+
 /// Names of the files in a directory that were opened while `run` ran.
 fn opened(folder: &std::path::Path, run: impl FnOnce()) -> Vec<String> {
     use rustix::fs::inotify;

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::content::{ByteOrder, Datatype};
+
 /// An array of a file, as the catalogue describes it.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct ArrayFacts {
@@ -39,6 +41,34 @@ pub struct FieldType {
     /// The lengths of its dimensions; empty for a single element.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub shape: Vec<u64>,
+}
+
+impl ElementType {
+    /// Returns a type of numpy as ASDF writes it. `descr` is that of a `.npy` header.
+    pub(crate) fn of_numpy(descr: &str) -> Self {
+        Self::of_datatype(&Datatype::of_numpy(descr).0)
+    }
+
+    fn of_datatype(datatype: &Datatype) -> Self {
+        match datatype {
+            Datatype::Ascii(len) => Self::Text("ascii", *len),
+            Datatype::Ucs4(len) => Self::Text("ucs4", *len),
+            Datatype::Record(fields) => {
+                let field = |field: &crate::content::Field| FieldType {
+                    name: field.name.clone(),
+                    datatype: Self::of_datatype(&field.datatype),
+                    byteorder: match field.byteorder {
+                        ByteOrder::Big => "big",
+                        ByteOrder::Little => "little",
+                    },
+                    shape: field.shape.clone(),
+                };
+                Self::Fields(fields.iter().map(field).collect())
+            }
+            Datatype::Other(name) => Self::Named(name.clone()),
+            datatype => Self::Named(format!("{datatype:?}").to_lowercase()),
+        }
+    }
 }
 
 impl fmt::Display for ElementType {

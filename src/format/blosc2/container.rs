@@ -129,7 +129,7 @@ impl Container for Blosc2File {
             let is_one = self.chunks.count() == 1;
             take(ArrayFacts {
                 path: "data".to_owned(),
-                datatype: ElementType::Named(array.descr.trim_matches('\'').to_owned()),
+                datatype: ElementType::of_numpy(&array.descr),
                 shape: array.shape.clone(),
                 source: if is_one { ArraySource::Block(0) } else { ArraySource::Text("blocks".to_owned()) },
             });

@@ -190,7 +190,7 @@ impl Container for BloscpackFile {
         if let Some(array) = self.array()? {
             take(ArrayFacts {
                 path: "data".to_owned(),
-                datatype: ElementType::Named(array.descr.trim_matches('\'').to_owned()),
+                datatype: ElementType::of_numpy(&array.descr),
                 shape: array.shape.clone(),
                 source: ArraySource::Block(0),
             });

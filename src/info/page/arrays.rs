@@ -280,10 +280,9 @@ pub(super) fn found(
             has_npy: has_arrays,
             is_column: path.find("/columns/").is_some_and(|end| tables.contains(&path[..end])),
             path,
-            datatype: match (&datatype, Datatype::of_numpy(&datatype.to_string())) {
-                (ElementType::Fields(fields), _) => format!("{} fields", fields.len()),
-                (_, (Datatype::Record(fields), _)) => format!("{} fields", fields.len()),
-                (datatype, _) => cut(&datatype.to_string(), 80),
+            datatype: match &datatype {
+                ElementType::Fields(fields) => format!("{} fields", fields.len()),
+                datatype => cut(&datatype.to_string(), 80),
             },
             shape,
             unit,
