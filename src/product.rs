@@ -6,6 +6,9 @@
 mod nearest;
 mod summary;
 
+use std::collections::HashSet;
+use std::sync::LazyLock;
+
 pub(crate) use nearest::ImageFacts;
 pub(crate) use summary::FileSummary;
 
@@ -120,6 +123,17 @@ pub(crate) const FACTS: &[ProductFact] = &[
     ),
     fact("reference_context", &["ref_file.crds.context", "ref_file.crds.context_used", "CRDS_CTX"]),
 ];
+
+/// The last keys of the paths of all facts.
+static KEYS: LazyLock<HashSet<&str>> = LazyLock::new(|| {
+    let paths = FACTS.iter().flat_map(|fact| fact.paths);
+    paths.map(|path| path.rsplit('.').next().unwrap_or(path)).collect()
+});
+
+/// True if the value of a key may be a fact.
+fn is_key(key: &str) -> bool {
+    KEYS.contains(key)
+}
 
 /// Returns the position of the fact with this name.
 pub(crate) fn position(name: &str) -> Option<usize> {

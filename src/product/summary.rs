@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{FACTS, is_unknown, position};
+use super::{FACTS, is_key, is_unknown, position};
 use crate::yaml::event::{Event, What};
 use crate::yaml::scalar::TAG_PREFIX;
 
@@ -215,7 +215,7 @@ impl FileSummary {
     }
 
     fn value(&mut self, value: &str) {
-        if is_unknown(value) {
+        if is_unknown(value) || !self.path.last().is_some_and(|key| is_key(key)) {
             return;
         }
         // The facts of the file are not in sequences, which have many of each.
