@@ -25,7 +25,7 @@ fn described_files_and_world_coordinates_are_those_of_astropy_and_gwcs() {
     let mounted = Mounted::file(folder.path());
     let counts = counts(&run(&python(), "read_fits_nodes.py", [folder.path(), mounted.root()]));
     mounted.unmount();
-    assert_eq!(counts, [14, 60], "headers and world coordinates");
+    assert_eq!(counts, [14, 69], "headers and world coordinates");
 }
 
 /// 200 chains of the seeds 1 and 2 have deviated by at most 9.9e-4 pixels there and 1.1e-3 pixels back.
@@ -57,7 +57,12 @@ fn masked_elements_are_nan_or_have_the_number_of_the_card() {
 
 #[test]
 fn spectral_and_helioprojective_coordinates_are_those_of_gwcs() {
-    assert_eq!(compared("gwcs_axes.py"), "23 3 4", "all axes, some axes, none");
+    assert_eq!(compared("gwcs_axes.py"), "23 3 5", "all axes, some axes, none");
+}
+
+#[test]
+fn slices_of_coordinates_and_units_of_maps_are_those_of_astropy() {
+    assert_eq!(compared("fits_coordinates.py"), "33 3", "with cards, with notes");
 }
 
 #[test]

@@ -123,11 +123,14 @@ NONE = {
     "lookup": ((5,), table(u.nm), [spectral(order=(0,))]),
     "slit": ((30, 40), m.Mapping((0, 0, 1)) | plane() & WAVE, [sky("helioprojective"), spectral()]),
     "contradiction": ((30, 40), plain(), [sky("helioprojective")]),
+    "distorted contradiction": ((30, 40), m.Mapping((0, 1, 0, 1)) | m.Polynomial2D(2, c1_0=1, c2_0=1e-4) & m.Polynomial2D(1, c0_1=1) | plain(),
+                                [sky("helioprojective")]),
     "curved": ((50,), m.Polynomial1D(2, c0=5000, c1=2.5, c2=0.1), [spectral(u.AA, (0,))]),
 }
 NOTES = {
     "axis 3 of table/wcs": "tabular", "axis 3 of time/wcs": "temporal frame", "axis 1 of four/wcs": "temporal frame",
     "lookup/wcs": "tabular", "slit/wcs": "2 pixel axes to 3", "contradiction/wcs": "not in the unit of its frame",
+    "distorted contradiction/wcs": "not in the unit of its frame",
     "curved/wcs": "not linear",
 }
 

@@ -69,4 +69,29 @@ with asdf.open(folder / "chains.asdf", memmap=False, lazy_load=True) as opened:
     notes = (mount / ".asdf-mount" / "status.yaml").read_text()
     for name in ["unknown", "system", "wild", "hidden"]:
         assert f"no world coordinates from without/{name}/wcs" in notes, (name, notes)
+    names = [next(iter(set(entry) - {"wcs"})) for entry in opened["any"]]
+    headers = [fits.getheader(mount / "fits" / "any" / str(number) / f"{name}.fits") for number, name in enumerate(names)]
+    notes = (mount / ".asdf-mount" / "status.yaml").read_text()
+    without = 0
+    for number, (entry, name, header) in enumerate(zip(opened["any"], names, headers)):
+        lines = [line for line in notes.splitlines() if f"fits/ has no world coordinates from any/{number}/wcs: " in line]
+        assert len(lines) == ("CTYPE1" not in header), (number, lines, header)
+        if lines:
+            without += 1
+            continue
+        wcs, gwcs = WCS(header), entry["wcs"]
+        intervals = box(gwcs, entry[name].shape)
+        x, y = (grid.ravel() for grid in numpy.meshgrid(*(numpy.linspace(*interval, 9) for interval in intervals)))
+        expected, found = gwcs(x, y, with_bounding_box=False), wcs.all_pix2world(x, y, 0)
+        order = [wcs.wcs.lng, wcs.wcs.lat]
+        unit = gwcs.output_frame.unit[0]
+        error = separation(*([(one[n] * scale) for n in order] for one, scale in ((found, 1), (expected, unit.to("deg")))))
+        assert order[0] == gwcs.output_frame.axes_order[0] and error.max() < 1.1e-3 * 2e-3, (number, error.max(), header)
+        system = gwcs.output_frame.reference_frame
+        radesys = header.get("RADESYS", "galactic").lower()
+        assert {"fk4-no-e": "fk4noeterms"}.get(radesys, radesys) == system.name, (number, header)
+        if "EQUINOX" in header:
+            equinox = system.equinox.byear if "fk4" in system.name else system.equinox.jyear
+            assert abs(header["EQUINOX"] - equinox) < 1e-9, (number, header)
+    assert 0 < without < len(opened["any"]), without
     print(len(opened["chains"]), f"{there:.1e} {back:.1e} {degree}")

@@ -89,11 +89,11 @@ def wcs(projection, frame=ICRS, crval=(30.5, -40.25), units=(u.deg, u.deg), orde
     return made
 
 
-def chained(*transforms, frame=ICRS, units=(u.deg, u.deg)):
+def chained(*transforms, frame=ICRS, units=(u.deg, u.deg), order=(0, 1)):
     """Returns world coordinates from astropy models; each transform is a step."""
     frames = [cf.Frame2D(name="detector", axes_order=(0, 1), unit=(u.pix, u.pix))]
     frames += [cf.Frame2D(name=f"plane{n}", axes_order=(0, 1), unit=(u.deg, u.deg)) for n in range(1, len(transforms))]
-    world = cf.CelestialFrame(reference_frame=frame, name="world", unit=units)
+    world = cf.CelestialFrame(reference_frame=frame, name="world", unit=units, axes_order=order)
     steps = [gwcs.wcs.Step(frame, transform) for frame, transform in zip(frames, transforms)]
     return gwcs.WCS([*steps, gwcs.wcs.Step(world, None)])
 
@@ -153,6 +153,10 @@ EXACT = {
                                    | TAN | models.RotateNative2Celestial(30 * u.deg, -40 * u.deg, 150 * u.deg)),
                     "data": image()},
     "more": {"wcs": wcs(TAN, after=models.Identity(2)), "data": image()},
+    "fk4": {"wcs": wcs(TAN, coord.FK4()), "data": image()},
+    "fk4-1975": {"wcs": wcs(TAN, coord.FK4(equinox="B1975", obstime="B1975")), "data": image()},
+    "fk4-no-e": {"wcs": wcs(TAN, coord.FK4NoETerms()), "data": image()},
+    "latitude-first": {"wcs": wcs(TAN, order=(1, 0), after=models.Mapping((1, 0))), "data": image()},
     "polynomial": {"wcs": chained(models.Mapping((0, 1, 0, 1)) | (models.Polynomial2D(1, c0_0=2.5, c1_0=1, c0_1=0.5)
                                   & models.Polynomial2D(1, c0_1=1)) | scale() | TAN | rotation()), "data": image()},
     "after": {"wcs": chained(shift() | scale() | TAN | rotation() | models.Identity(2)), "data": image()},
@@ -168,7 +172,7 @@ OTHERS = {
     "car": {"wcs": wcs(models.Pix2Sky_CAR()), "data": image()},
     "arcsec": {"wcs": wcs(TAN, units=(u.arcsec, u.arcsec)), "data": image()},
     "order": {"wcs": wcs(TAN, order=(1, 0)), "data": image()},
-    "fk4": {"wcs": wcs(TAN, coord.FK4()), "data": image()},
+    "fk4": {"wcs": wcs(TAN, coord.FK4(obstime="J1980")), "data": image()},
     "cube": {"wcs": wcs(TAN), "data": image(2, 20, 10)},
     "two": {"wcs": wcs(TAN), "meta": {"wcs": wcs(TAN)}, "data": image()},
     "shape": {"wcs": wcs(TAN, shape=(20, 10)), "data": image()},
@@ -188,6 +192,9 @@ OTHERS = {
 FITTED = {
     "polynomial": {"wcs": chained(models.Mapping((0, 1, 0, 1)) | (models.Polynomial2D(2, c1_0=1, c2_0=1e-4)
                                   & models.Polynomial2D(1, c0_1=1)) | scale() | TAN | rotation()), "data": image()},
+    "latitude-first": {"wcs": chained(models.Mapping((0, 1, 0, 1)) | (models.Polynomial2D(2, c1_0=1, c2_0=1e-4)
+                                      & models.Polynomial2D(1, c0_1=1)) | scale() | TAN | rotation() | models.Mapping((1, 0)),
+                                      order=(1, 0)), "data": image()},
     "back": {"wcs": chained(shift() | scale() | TAN | models.RotateCelestial2Native(30, 40, 180)), "data": image()},
     "euler": {"wcs": chained(shift() | scale() | TAN | models.EulerAngleRotation(1, 2, 3, "zxz")), "data": image()},
     "sum": {"wcs": chained((models.Identity(1) + models.Const1D(3.5) & models.Identity(1) * models.Const1D(1.5))

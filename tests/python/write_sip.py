@@ -114,7 +114,7 @@ waves = m.Chebyshev1D(30, domain=(-1, 50), c1=1e-3, c30=1e-4) & m.Scale(1e-4)
 hemisphere = distortion(500, 1.0) | m.Pix2Sky_SIN() | m.RotateNative2Celestial(5, 6, 180)
 without = {
     "unknown": {"data": image((50, 50)), "wcs": unfit(unknown)},
-    "system": {"data": image((50, 50)), "wcs": unfit(simple, coord.FK4())},
+    "system": {"data": image((50, 50)), "wcs": unfit(simple, coord.FK4(obstime="J1980"))},
     "wild": {"data": image((50, 50)), "wcs": unfit(waves)},
     "hidden": {"data": image((500, 500)), "wcs": unfit(hemisphere)},
     "catalogue": {"positions": image((7, 2)), "wcs": pixels(70, 20)},
@@ -130,5 +130,30 @@ named = {
     "other wcs": {"data": image((20, 70)), "wcs": pixels(70, 20), "meta": {"wcs": pixels(80, 30)}},
     "science": {"SCI": image((20, 70)), "DQ": image((20, 70)), "other": image((20, 70)), "wcs": pixels(70, 20)},
 }
-tree = {"chains": [chain() for _ in range(count)], "without": without, "named": named}
+
+
+def anything(number):
+    """An image whose gwcs has cards or not: any order, system, projection, bounding box and pixel_shape."""
+    shape = tuple(int(n) for n in rng.integers(20, 60, 2))
+    projection = [m.Pix2Sky_TAN, m.Pix2Sky_SIN, m.Pix2Sky_CAR, m.Pix2Sky_ARC][rng.integers(4)]()
+    model = m.Shift(-shape[1] / 2) & m.Shift(-shape[0] / 2)
+    model = model | [distortion(50, 1e-3), m.Scale(1e-3) & m.Scale(-2e-3), waves][rng.choice(3, p=[0.4, 0.5, 0.1])]
+    model = model | projection | m.RotateNative2Celestial(rng.uniform(0, 360), rng.uniform(-80, 80), 180)
+    order = [(0, 1), (1, 0)][rng.integers(2)]
+    if order == (1, 0) and rng.random() < 0.8:
+        model = model | m.Mapping((1, 0))
+    systems = [coord.ICRS(), coord.FK4(), coord.FK4(obstime="J1980"), coord.FK4NoETerms(), coord.FK5(), coord.Galactic(), coord.FK5(equinox="J1975")]
+    unit = [u.deg, u.deg, u.deg, u.arcsec][rng.integers(4)]
+    sky = cf.CelestialFrame(name="world", reference_frame=systems[number % len(systems)], unit=(unit, unit), axes_order=order)
+    made = gwcs.WCS([(frame("detector"), model), (sky, None)])
+    beyond = [0, 0, 10][rng.integers(3)]
+    if rng.random() < 0.6:
+        made.bounding_box = ((-0.5, shape[1] - 0.5 + beyond), (-0.5, shape[0] - 0.5))
+    elif rng.random() < 0.3:
+        made.pixel_shape = (shape[1] + beyond, shape[0])
+    name = ["data", "data", "SCI", "flux"][rng.integers(4)]
+    return {name: image(shape), "wcs": made}
+
+
+tree = {"chains": [chain() for _ in range(count)], "without": without, "named": named, "any": [anything(n) for n in range(4 * count)]}
 asdf.AsdfFile(tree).write_to(folder / "chains.asdf", all_array_compression="lz4")

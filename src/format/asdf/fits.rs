@@ -18,7 +18,7 @@
 //! | [`records`] | a structured array as a table |
 //! | [`groups`] | images of a mapping as the extensions of a file |
 //! | [`elsewhere`] | links to FITS files that the tree names |
-//! | [`headers`] | headers that the tree has for an image |
+//! | [`headers`], [`sliced`] | headers that the tree has for an image; slices of them |
 //! | [`keywords`] | cards that people search by |
 //! | [`build`] | headers and data as a file |
 
@@ -58,6 +58,7 @@ mod required;
 mod rotation;
 mod sip;
 mod sky;
+mod sliced;
 mod table;
 mod unit;
 mod values;
@@ -365,8 +366,10 @@ fn solution(file: &Arc<AsdfFile>, wcs: &wcs::Wcs, shape: &[u64]) -> Result<Optio
     if let Some(solved) = wcs.solved.get().filter(|solved| solved.shape == shape) {
         return Ok(solved.solution.clone().ok());
     }
-    let Some(numbers) = numbers_of(file, wcs)? else { return Ok(None) };
-    let solution = wcs.solve(&numbers, shape);
+    let solution = match numbers_of(file, wcs)? {
+        Some(numbers) => wcs.solve(&numbers, shape),
+        None => Err("its numbers can't be read".to_owned()),
+    };
     let found = solution.clone().ok();
     wcs.solved.get_or_init(|| wcs::Solved { shape: shape.to_vec(), solution });
     Ok(found)

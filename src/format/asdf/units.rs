@@ -20,8 +20,13 @@ const QUANTITIES: [&str; 7] = [
 ];
 
 /// The prefixes of the tags of other nodes with a `unit`, and the key of the array that has this unit.
-const WITH_UNIT: [(&str, &str); 2] =
-    [("tag:sunpy.org:ndcube/ndcube-1.", "data"), ("tag:astropy.org:astropy/nddata/uncertainty-1.", "array")];
+const WITH_UNIT: [(&str, &str); 3] = [
+    ("tag:sunpy.org:ndcube/ndcube-1.", "data"),
+    ("tag:astropy.org:astropy/nddata/uncertainty-1.", "array"),
+    (MAP, "data"),
+];
+/// The prefix of the tag of sunpy's maps. Old ones have their unit in the keywords only.
+const MAP: &str = "tag:sunpy.org:sunpy/map/generic_map-1.";
 
 /// Returns the key of the array that has the unit of a node with this tag.
 pub(super) fn array_key(tag: &str) -> Option<&'static str> {
@@ -39,7 +44,6 @@ pub(super) fn of(node: &TreeNode) -> Option<String> {
     in_fits(text(node)?)
 }
 
-/// Returns a unit of the tree in FITS notation; `None` if FITS can't express it.
 /// Returns the unit of a node in FITS notation, or as in the tree if FITS can't express it.
 pub(super) fn of_any(node: &TreeNode) -> Option<String> {
     let text = text(node).filter(|text| !text.is_empty() && *text != "null")?;
@@ -49,6 +53,9 @@ pub(super) fn of_any(node: &TreeNode) -> Option<String> {
 /// Returns a power of a unit in FITS notation: `erg2 s-2` for 2 and `erg s-1`. `None` if the unit has another form.
 pub(super) fn power(unit: &str, power: i32) -> Option<String> {
     let raised = |part: &str| -> Option<String> {
+        if let Some(ten) = part.strip_prefix("10**") {
+            return Some(format!("10**{}", ten.parse::<i32>().ok()?.checked_mul(power)?));
+        }
         let digits = part.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(part.len());
         let (name, exponent) = part.split_at(digits);
         let exponent = if exponent.is_empty() { 1 } else { exponent.parse::<i32>().ok()? };
@@ -60,7 +67,9 @@ pub(super) fn power(unit: &str, power: i32) -> Option<String> {
 }
 
 fn text(node: &TreeNode) -> Option<&str> {
-    match &node.get("unit")?.target().node {
+    let is_map = node.target().tag.as_deref().is_some_and(|tag| tag.starts_with(MAP));
+    let keyword = || node.get("meta").filter(|_| is_map)?.get("bunit");
+    match &node.get("unit").or_else(keyword)?.target().node {
         NodeContent::Scalar { text, .. } => Some(text.trim()),
         _ => None,
     }
@@ -92,8 +101,65 @@ pub(super) fn in_fits(unit: &str) -> Option<String> {
     match (factors, scale) {
         (Some(factors), scale) => Some(scale.into_iter().chain(factors).collect::<Vec<_>>().join(" ")),
         (None, None) => Some(unit.to_owned()),
-        (None, Some(_)) => None,
+        (None, Some(scale)) => Some(format!("{scale} {}", quotient(rest)?)),
     }
+}
+
+/// Converts a unit as astropy writes and reads it, `erg / (Angstrom s cm2)` or `erg/s/cm2`, to FITS notation: astropy
+/// reads no such form after a power of ten. `None` if it may mean several units.
+fn quotient(unit: &str) -> Option<String> {
+    let unit = unit.replace("**", "^");
+    let mut parts = vec![String::new()];
+    let mut depth = 0_usize;
+    for character in unit.chars() {
+        match character {
+            '(' => depth += 1,
+            ')' => depth = depth.checked_sub(1)?,
+            '/' if depth == 0 => {
+                parts.push(String::new());
+                continue;
+            }
+            _ => {}
+        }
+        parts.last_mut()?.push(character);
+    }
+    let mut factors = Vec::new();
+    for (n, part) in parts.iter().enumerate() {
+        let part = part.trim();
+        let inner = part.strip_prefix('(').and_then(|part| part.strip_suffix(')'));
+        let mut names =
+            inner.unwrap_or(part).split([' ', '*', '.']).filter(|name| !name.is_empty()).peekable();
+        let first = match names.next() {
+            Some(first) => first,
+            None if n == 0 => continue,
+            None => return None,
+        };
+        // It is not clear whether a name behind the divisor is a part of it.
+        if n > 0 && inner.is_none() && names.peek().is_some() {
+            return None;
+        }
+        for name in std::iter::once(first).chain(names) {
+            factors.push(power_of(name, if n > 0 { -1 } else { 1 })?);
+        }
+    }
+    (!factors.is_empty()).then(|| factors.join(" "))
+}
+
+/// Raises a name with an exponent, `cm2`, `cm^-2` or `Hz^(1/2)`, to the power 1 or -1.
+fn power_of(factor: &str, sign: i32) -> Option<String> {
+    let end = factor.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(factor.len());
+    let (name, exponent) = factor.split_at(end);
+    let exponent = exponent.strip_prefix('^').unwrap_or(exponent);
+    let inner = exponent.strip_prefix('(').and_then(|inner| inner.strip_suffix(')')).unwrap_or(exponent);
+    let (above, below) = inner.split_once('/').unwrap_or((inner, "1"));
+    let above = if exponent.is_empty() { 1 } else { above.parse::<i32>().ok()? };
+    let above = above.checked_mul(sign).filter(|above| *above != 0 && !name.is_empty())?;
+    let below = below.parse::<u32>().ok().filter(|below| *below > 0)?;
+    Some(match (above, below) {
+        (1, 1) => name.to_owned(),
+        (_, 1) => format!("{name}{above}"),
+        _ => format!("{name}({above}/{below})"),
+    })
 }
 
 /// Splits off a power of ten in decimal before the names of a unit, `1000Hz` or `0.01m`; returns the power.
@@ -146,7 +212,14 @@ fn factor(factor: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::in_fits;
+    use super::{in_fits, power};
+
+    #[test]
+    fn a_power_of_ten_is_raised_with_its_unit() {
+        assert_eq!(power("10**-17 erg s-1", 2).as_deref(), Some("10**-34 erg2 s-2"));
+        assert_eq!(power("10**-17 erg", -2).as_deref(), Some("10**34 erg-2"));
+        assert_eq!((power("10**x erg", 2), power("erg / s", 2)), (None, None));
+    }
 
     #[test]
     fn units_are_written_as_fits_writes_them() {
@@ -165,6 +238,11 @@ mod tests {
             ("Jy**(1/2)", "Jy(1/2)"),
             ("electron / s", "electron / s"),
             ("DN", "DN"),
+            ("1e-17 erg / (Angstrom s cm2)", "10**-17 erg Angstrom-1 s-1 cm-2"),
+            ("1e-17 erg/s/cm2/Angstrom", "10**-17 erg s-1 cm-2 Angstrom-1"),
+            ("1e-17erg / s", "10**-17 erg s-1"),
+            ("1000 Jy / (Hz(1/2) * m**-2)", "10**3 Jy Hz(-1/2) m2"),
+            ("1e-3 / (s m)", "10**-3 s-1 m-1"),
         ] {
             assert_eq!(in_fits(unit).as_deref(), Some(wanted), "{unit}");
         }
@@ -181,7 +259,11 @@ mod tests {
             "\u{b5}m",
             "x\ny",
             "1e-17",
-            "1e-17erg / s",
+            "1e-17 erg / s m",
+            "1e-17 erg / (s",
+            "1e-17 erg / 2",
+            "1e-17 erg 2 s",
+            "1e-17 m0.5 / s",
         ] {
             assert_eq!(in_fits(unit), None, "{unit}");
         }

@@ -55,6 +55,40 @@ impl Cards {
         }
     }
 
+    /// Returns the keywords, in order.
+    pub(super) fn keywords(&self) -> impl Iterator<Item = &str> {
+        self.0.chunks_exact(CARD).map(keyword_of)
+    }
+
+    /// Returns the number that the card with a keyword has.
+    pub(super) fn number(&self, keyword: &str) -> Option<f64> {
+        let card = self.0.chunks_exact(CARD).find(|card| keyword_of(card) == keyword)?;
+        let value = str::from_utf8(card).ok()?.get(KEYWORD..)?.strip_prefix("= ")?;
+        value.split('/').next()?.trim().replace('D', "E").parse().ok()
+    }
+
+    /// Replaces the card with a keyword, or adds it at the end.
+    pub(super) fn replace(&mut self, keyword: &str, value: Value<'_>, comment: &str) {
+        let mut new = Self::default();
+        new.set(keyword, value, comment);
+        let place = self.0.chunks_exact(CARD).position(|card| keyword_of(card) == keyword);
+        match place.and_then(|n| self.0.get_mut(n * CARD..(n + 1) * CARD)) {
+            Some(card) if new.len() == CARD => card.copy_from_slice(&new.0),
+            _ => self.extend(&new),
+        }
+    }
+
+    /// Returns the cards with other keywords, where `rename` returns one. Its length is at most eight.
+    pub(super) fn renamed(&self, rename: &dyn Fn(&str) -> Option<String>) -> Self {
+        let mut renamed = self.clone();
+        for card in renamed.0.chunks_exact_mut(CARD) {
+            if let Some(name) = rename(keyword_of(card)).filter(|name| name.len() <= KEYWORD) {
+                card[..KEYWORD].copy_from_slice(format!("{name:<KEYWORD$}").as_bytes());
+            }
+        }
+        renamed
+    }
+
     /// Adds a card with a value that is known to fit.
     pub(super) fn set(&mut self, keyword: &str, value: Value<'_>, comment: &str) {
         let added = self.add(keyword, value, comment);
@@ -190,6 +224,10 @@ impl Cards {
         self.0.resize(self.0.len().next_multiple_of(RECORD), b' ');
         self.0
     }
+}
+
+fn keyword_of(card: &[u8]) -> &str {
+    str::from_utf8(&card[..KEYWORD]).unwrap_or_default().trim_end()
 }
 
 /// Splits an ASCII text into parts of at most `first` characters, then at most `width`. It is split after a

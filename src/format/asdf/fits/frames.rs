@@ -46,8 +46,14 @@ pub(super) struct Sky {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum ReferenceSystem {
     Icrs,
-    /// FK5 with its equinox.
+    /// FK5 with its equinox, a Julian year.
     Fk5(f64),
+    /// FK4 with its equinox, a Besselian year, which is the time of the observation, too. `has_e_terms` is false if the
+    /// E-terms of aberration are removed.
+    Fk4 {
+        equinox: f64,
+        has_e_terms: bool,
+    },
     Galactic,
     Solar(Box<Solar>),
 }
@@ -89,8 +95,8 @@ impl World {
                 Some(order) => indices(order).ok_or("the order of its axes is not a list of numbers")?,
                 None => (0..axes.len()).collect(),
             };
-            if order.len() != axes.len() || (axes.len() == 2 && order[0] > order[1]) {
-                return Err("the axes of its output are in another order".to_owned());
+            if order.len() != axes.len() {
+                return Err("the order of its axes is not one number for each".to_owned());
             }
             for (axis, place) in axes.into_iter().zip(order) {
                 if place >= MAX_AXES {
@@ -116,7 +122,8 @@ impl World {
                     return Err("it has two frames of the sky".to_owned());
                 }
                 self.sky = Some(Sky::read(frame).ok_or(
-                    "its output is not an angle in ICRS, FK5, galactic, helioprojective or heliographic coordinates",
+                    "its output is not an angle in ICRS, FK5, galactic, helioprojective or heliographic coordinates, or in \
+                     FK4 with the equinox as time of the observation",
                 )?);
                 Ok(vec![Axis::Longitude, Axis::Latitude])
             }
@@ -181,7 +188,15 @@ impl ReferenceSystem {
             "galactic" => Some(Self::Galactic),
             "fk5" => {
                 let equinox = system.get("frame_attributes").and_then(|attributes| attributes.get("equinox"));
-                Some(Self::Fk5(equinox.map_or(Some(2000.0), julian)?))
+                Some(Self::Fk5(equinox.map_or(Some(2000.0), |time| epoch(time, 'J'))?))
+            }
+            "fk4" | "fk4noeterms" => {
+                let attributes = system.get("frame_attributes");
+                let attribute = |key: &str| attributes?.get(key);
+                let equinox = attribute("equinox").map_or(Some(1950.0), |time| epoch(time, 'B'))?;
+                // FITS readers take the equinox for the time of the observation.
+                let is_usual = attribute("obstime").is_none_or(|time| epoch(time, 'B') == Some(equinox));
+                is_usual.then_some(Self::Fk4 { equinox, has_e_terms: name == "fk4" })
             }
             "helioprojective" => Some(Self::solar(["HPLN", "HPLT"], system)),
             "heliographic_stonyhurst" => Some(Self::solar(["HGLN", "HGLT"], system)),
@@ -206,7 +221,7 @@ impl ReferenceSystem {
     /// Returns the names of longitude and latitude in `CTYPE`.
     pub(super) fn names(&self) -> [&'static str; 2] {
         match self {
-            Self::Icrs | Self::Fk5(_) => ["RA--", "DEC-"],
+            Self::Icrs | Self::Fk5(_) | Self::Fk4 { .. } => ["RA--", "DEC-"],
             Self::Galactic => ["GLON", "GLAT"],
             Self::Solar(solar) => solar.names,
         }
@@ -219,6 +234,10 @@ impl ReferenceSystem {
             Self::Fk5(equinox) => {
                 cards.set("EQUINOX", Card::Float(*equinox), "[yr] equinox of the coordinates");
                 cards.set("RADESYS", Card::Text("FK5"), "");
+            }
+            Self::Fk4 { equinox, has_e_terms } => {
+                cards.set("EQUINOX", Card::Float(*equinox), "[yr] equinox of the coordinates");
+                cards.set("RADESYS", Card::Text(if *has_e_terms { "FK4" } else { "FK4-NO-E" }), "");
             }
             Self::Galactic => {}
             Self::Solar(solar) => {
@@ -274,10 +293,11 @@ fn place(observer: &TreeNode, date: Option<&str>) -> Option<Vec<(&'static str, f
     ])
 }
 
-/// Parses a Julian epoch as asdf-astropy writes it: `J2000.000`, as the node itself or as its `value`.
-fn julian(time: &TreeNode) -> Option<f64> {
+/// Parses a Julian (`J`) or Besselian (`B`) epoch as asdf-astropy writes it: `J2000.000`, as the node itself or as its
+/// `value`.
+fn epoch(time: &TreeNode, kind: char) -> Option<f64> {
     let text = written(time).or_else(|| written(time.get("value")?))?;
-    text.strip_prefix('J')?.parse().ok().filter(|year: &f64| (1800.0..2200.0).contains(year))
+    text.strip_prefix(kind)?.parse().ok().filter(|year: &f64| (1800.0..2200.0).contains(year))
 }
 
 impl Spectral {

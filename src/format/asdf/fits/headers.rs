@@ -1,20 +1,31 @@
-//! Headers that the tree has for an image: the world coordinates of astropy (`astropy/wcs/wcs`), and the metadata of
-//! sunpy's maps.
+//! Headers that the tree has for an image: the world coordinates of astropy (`astropy/wcs/wcs`) and their slices, and the
+//! metadata of sunpy's maps.
 
 use super::card::Cards;
 use super::document::{self, Document};
+use super::sliced::{self, AxisSlice};
 use crate::format::asdf::ndarray::Ndarray;
 use crate::yaml::survey::{NodeContent, TreeNode};
 
 const WCS: &str = "tag:astropy.org:astropy/wcs/wcs-1.";
+const SLICED: &str = "tag:astropy.org:astropy/wcs/slicedwcs-1.";
+const WRAPPED: &str = "tag:astropy.org:astropy/wcs/highlevelwcswrapper-1.";
 const MAP: &str = "tag:sunpy.org:sunpy/map/generic_map-1.";
+/// World coordinates of ndcube that have no cards.
+const OTHERS: [&str; 3] = [
+    "tag:sunpy.org:ndcube/resampledwcs-1.",
+    "tag:sunpy.org:ndcube/reorderedwcs-1.",
+    "tag:sunpy.org:ndcube/compoundwcs-1.",
+];
+/// Maximum nesting of slices.
+const MAX_DEPTH: usize = 8;
 
 /// Keywords of a map that describe other data than the image, or whose cards an image has anyway.
 const LEFT_OUT: [&str; 6] = ["EXTNAME", "EXTVER", "EXTLEVEL", "BUNIT", "LONGSTRN", "ASDFPATH"];
 
 /// True for the tag of a node with a header.
 pub(super) fn is_tag(tag: &str) -> bool {
-    tag.starts_with(WCS) || tag.starts_with(MAP)
+    [WCS, SLICED, WRAPPED, MAP].iter().chain(&OTHERS).any(|known| tag.starts_with(known))
 }
 
 /// The header of an image.
@@ -30,15 +41,59 @@ pub(super) struct ImageHeader {
 }
 
 impl ImageHeader {
-    /// Reads a node; `None` if it has no header that holds for an image alone.
-    pub(super) fn read(tag: &str, node: &TreeNode) -> Option<Self> {
+    /// Reads a node.
+    ///
+    /// # Errors
+    /// The reason why it has no header that holds for an image alone.
+    pub(super) fn read(tag: &str, node: &TreeNode) -> Result<Self, String> {
         if tag.starts_with(MAP) {
-            return Some(Self { cards: of_map(node.get("meta")?)?, is_around: true, axes: 2, pixels: None });
+            let cards = node.get("meta").and_then(of_map).ok_or("its meta can't be read")?;
+            return Ok(Self { cards, is_around: true, axes: 2, pixels: None });
         }
-        let list = node.get("hdulist")?;
-        // Further HDUs hold tables of distortions, which the cards refer to.
-        let [_] = list.items()? else { return None };
-        let document = Document::read(list).ok()?;
+        Self::of_wcs(tag, node, MAX_DEPTH)
+    }
+
+    fn of_wcs(tag: &str, node: &TreeNode, depth: usize) -> Result<Self, String> {
+        if tag.starts_with(WCS) {
+            // Further HDUs hold tables of distortions, which the cards refer to.
+            let hdus = node.get("hdulist").and_then(TreeNode::items).unwrap_or_default();
+            if hdus.len() > 1 {
+                return Err("its distortions are tables, which can't be in the header of an image".to_owned());
+            }
+            return Self::of_hdus(node).ok_or_else(|| "its header can't be read".to_owned());
+        }
+        let inner = node.get("wcs").map(TreeNode::target).filter(|_| depth > 0);
+        let tag_of_inner = inner.and_then(|inner| inner.tag.as_deref()).filter(|tag| is_tag(tag));
+        match (inner, tag_of_inner) {
+            (Some(inner), Some(tag_of_inner)) if tag.starts_with(WRAPPED) => {
+                Self::of_wcs(tag_of_inner, inner, depth - 1)
+            }
+            (Some(inner), Some(tag_of_inner)) if tag.starts_with(SLICED) => {
+                let slices = AxisSlice::read_all(node).ok_or("its slices can't be read")?;
+                Self::of_wcs(tag_of_inner, inner, depth - 1)?.sliced(&slices)
+            }
+            _ if tag.starts_with(SLICED) => {
+                Err("it is a slice of coordinates that have no header".to_owned())
+            }
+            _ => Err("its coordinates are none of FITS".to_owned()),
+        }
+    }
+
+    /// Returns the header of a slice of the image, one slice for each pixel axis.
+    fn sliced(self, slices: &[AxisSlice]) -> Result<Self, String> {
+        if slices.len() != self.axes {
+            return Err("its slices are not as many as its pixel axes".to_owned());
+        }
+        let len_of = |n: usize| self.pixels.as_ref().and_then(|pixels| pixels.get(n)).copied();
+        let lens: Vec<Option<u64>> =
+            slices.iter().enumerate().filter_map(|(n, slice)| slice.len(len_of(n))).collect();
+        let cards = sliced::cards(&self.cards, slices)?;
+        Ok(Self { cards, is_around: false, axes: lens.len(), pixels: lens.into_iter().collect() })
+    }
+
+    /// Reads a header with the number and the lengths of its pixel axes.
+    fn of_hdus(node: &TreeNode) -> Option<Self> {
+        let document = Document::read(node.get("hdulist")?).ok()?;
         let cards = document.hdus.into_iter().next()?.cards;
         let attributes = node.get("attrs")?;
         let len = |value: &TreeNode| value.integer().and_then(|len| u64::try_from(len).ok());

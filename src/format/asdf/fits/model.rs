@@ -123,6 +123,11 @@ struct Domain {
 }
 
 impl Transform {
+    /// True if the outputs are those of a rotation of the sphere, which are in degrees.
+    pub(super) fn ends_in_degrees(&self) -> bool {
+        self.steps.iter().rev().find_map(Model::ends_in_degrees).unwrap_or(false)
+    }
+
     /// Reads the transforms of all steps.
     ///
     /// # Errors
@@ -452,6 +457,16 @@ fn unknown(node: &TreeNode) -> String {
 }
 
 impl Model {
+    /// True if the outputs are those of a rotation of the sphere, false if not; `None` if they are inputs.
+    fn ends_in_degrees(&self) -> Option<bool> {
+        match &self.map {
+            Map::Identity | Map::Mapping(_) => None,
+            Map::Compose(models) => models[1].ends_in_degrees().or_else(|| models[0].ends_in_degrees()),
+            Map::RotateSphere { .. } | Map::ToSpherical | Map::FitsImaging(..) => Some(true),
+            _ => Some(false),
+        }
+    }
+
     /// Returns the outputs; `None` if the inputs are not as many as the model has.
     fn apply(&self, inputs: &[f64], numbers: &[Vec<f64>]) -> Option<Vec<f64>> {
         if inputs.len() != self.inputs {

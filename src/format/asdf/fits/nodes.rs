@@ -98,7 +98,7 @@ impl Nodes {
 pub(super) struct NodeFinder {
     documents: Vec<(Option<PathId>, Arc<Document>)>,
     solutions: Vec<FoundWcs>,
-    headers: Vec<(Option<PathId>, Arc<ImageHeader>)>,
+    headers: Vec<FoundHeader>,
     files: Vec<(Option<PathId>, FilePaths)>,
     cubes: Vec<Option<PathId>>,
     /// The columns in mappings, by the path of the mapping; `None` if FITS can't hold one of them.
@@ -124,6 +124,22 @@ struct FoundWcs {
     place: Mark,
     shown: String,
     wcs: Result<Arc<Wcs>, String>,
+}
+
+/// A header, or the reason why there is none.
+#[derive(Debug)]
+struct FoundHeader {
+    path: Option<PathId>,
+    place: Mark,
+    shown: String,
+    header: Result<Arc<ImageHeader>, String>,
+}
+
+/// Adds a note, up to a limit.
+fn note(defects: &mut Vec<Defect>, note: Defect) {
+    if defects.len() < MAX_DEFECTS && !defects.contains(&note) {
+        defects.push(note);
+    }
 }
 
 /// Returns the note on world coordinates that FITS can't express.
@@ -155,13 +171,15 @@ impl Collector for NodeFinder {
             return;
         }
         if let Some(tag) = node.tag.filter(|tag| headers::is_tag(tag)) {
-            if let Some(header) =
-                ImageHeader::read(tag, node.value).filter(|_| self.headers.len() < MAX_HEADERS)
-            {
-                self.kept = self.kept.saturating_add(header.cards.len());
-                if self.kept <= MAX_BYTES {
-                    self.headers.push((node.path, Arc::new(header)));
+            if self.headers.len() < MAX_HEADERS {
+                let mut header = ImageHeader::read(tag, node.value);
+                self.kept = self.kept.saturating_add(header.as_ref().map_or(0, |header| header.cards.len()));
+                if self.kept > MAX_BYTES {
+                    header = Err("all headers of the tree are longer than 16 MiB together".to_owned());
                 }
+                let shown = paths.show(node.path);
+                let (path, place) = (node.path, node.value.place);
+                self.headers.push(FoundHeader { path, place, shown, header: header.map(Arc::new) });
             }
             return;
         }
@@ -243,7 +261,7 @@ impl NodeFinder {
         let mut paths = NodePaths::of_arrays();
         let mut nodes = Nodes { defects, ..Nodes::default() };
         nodes.solutions = self.matched(survey, arrays, &mut paths, &mut nodes.defects);
-        nodes.headers = self.headers_of_images(survey, arrays, &mut paths);
+        nodes.headers = self.headers_of_images(survey, arrays, &mut paths, &mut nodes.defects);
         for (path, files) in std::mem::take(&mut self.files) {
             nodes.files.extend(paths.of(&survey.paths, path).map(|place| (paths.tree.shared(place), files)));
         }
@@ -303,20 +321,32 @@ impl NodeFinder {
         survey: &Survey,
         arrays: &[(Option<PathId>, &Ndarray)],
         paths: &mut NodePaths,
+        defects: &mut Vec<Defect>,
     ) -> HashMap<Id, Arc<ImageHeader>> {
-        let mut owners = HashMap::new();
-        for (path, header) in &self.headers {
-            let Some(place) = paths.of(&survey.paths, *path) else { continue };
-            let beside = above(&paths.tree, place, "wcs");
-            let beside = beside.map(|owner| above(&paths.tree, owner, "meta").unwrap_or(owner));
-            if let Some(owner) = if header.is_around { Some(place) } else { beside } {
-                owners.insert(owner, header);
-            }
-        }
         let mut of_images = HashMap::new();
-        if owners.is_empty() {
+        if self.headers.is_empty() {
             return of_images;
         }
+        let places: Vec<_> = self.headers.iter().map(|found| paths.of(&survey.paths, found.path)).collect();
+        let mut all: Vec<(Id, usize)> =
+            places.iter().enumerate().filter_map(|(n, place)| Some(((*place)?, n))).collect();
+        all.extend(mentions(survey, &places, paths));
+        let mut of_owners: HashMap<Id, &FoundHeader> = HashMap::new();
+        for (place, n) in all {
+            let found = &self.headers[n];
+            let beside = above(&paths.tree, place, "wcs");
+            let beside = beside.map(|owner| above(&paths.tree, owner, "meta").unwrap_or(owner));
+            let is_around = found.header.as_ref().is_ok_and(|header| header.is_around);
+            if let Some(owner) = if is_around { Some(place) } else { beside } {
+                of_owners.insert(owner, found);
+            }
+        }
+        let owners: HashMap<Id, &Arc<ImageHeader>> = of_owners
+            .iter()
+            .filter_map(|(owner, found)| Some((*owner, found.header.as_ref().ok()?)))
+            .collect();
+        // The mappings with an image of a usual name.
+        let mut with_image: HashSet<Id> = HashSet::new();
         let mut candidates = Vec::new();
         let mut images: HashMap<Id, (usize, &Ndarray)> = HashMap::new();
         let mut others: HashMap<Id, Vec<Id>> = HashMap::new();
@@ -324,6 +354,12 @@ impl NodeFinder {
             let Some(place) = paths.of(&survey.paths, *path) else { continue };
             let named = named_node(&paths.tree, place);
             let Some(owner) = paths.tree.parent(named) else { continue };
+            if of_owners.contains_key(&owner)
+                && IMAGES.contains(&paths.tree.component(named))
+                && image::has_axes(array)
+            {
+                with_image.insert(owner);
+            }
             let Some(header) = owners.get(&owner).filter(|header| header.fits(array)) else { continue };
             let name = paths.tree.component(named);
             let rank = IMAGES.iter().position(|image| *image == name);
@@ -355,6 +391,14 @@ impl NodeFinder {
             if belongs {
                 of_images.insert(place, header.clone());
             }
+        }
+        let has_header: HashSet<Id> =
+            of_images.keys().filter_map(|place| paths.tree.parent(named_node(&paths.tree, *place))).collect();
+        for owner in with_image.into_iter().filter(|owner| !has_header.contains(owner)) {
+            let Some(found) = of_owners.get(&owner) else { continue };
+            let why =
+                found.header.as_ref().err().map_or("its axes are not those of the image", String::as_str);
+            note(defects, without_coordinates(found.place, &found.shown, why));
         }
         of_images
     }
@@ -425,19 +469,31 @@ impl NodeFinder {
         let mut matched = HashMap::new();
         for (owner, candidates) in &of_owners {
             let mut fitting: Vec<(&FoundWcs, &Arc<Wcs>, Vec<Id>)> = Vec::new();
+            let mut unfit = Vec::new();
             for found in &owners[owner] {
                 match &found.wcs {
                     Ok(wcs) => {
                         let images = candidates.images(wcs);
                         if !images.is_empty() {
                             fitting.push((found, wcs, images));
+                        } else if let Some(why) = candidates.unfit(wcs) {
+                            unfit.push(without_coordinates(found.place, &found.shown, why));
                         }
                     }
                     Err(why) => {
-                        if candidates.has_named() && defects.len() < MAX_DEFECTS {
-                            defects.push(without_coordinates(found.place, &found.shown, why));
+                        if candidates.have_image() {
+                            note(defects, without_coordinates(found.place, &found.shown, why));
                         }
                     }
+                }
+            }
+            if let [(one, ..), _, ..] = &fitting[..] {
+                let why = "there are several gwcs for the image";
+                unfit = vec![without_coordinates(one.place, &one.shown, why)];
+            }
+            if fitting.len() != 1 {
+                for one in unfit {
+                    note(defects, one);
                 }
             }
             let [(found, wcs, images)] = &fitting[..] else { continue };
@@ -485,6 +541,9 @@ pub(super) fn is_companion(path: &[&str]) -> bool {
     path.last().is_some_and(|name| COMPANIONS.contains(&name.to_ascii_lowercase().as_str()))
 }
 
+/// Why an array beside world coordinates is not taken for their image.
+const NOT_NAMED: &str = "no array beside it is called data, sci or image, or is the only one of its shape";
+
 /// Arrays beside world coordinates: those with a name of [`IMAGES`], their possible companions, and all others. An alias
 /// has `None` in place of the array.
 #[derive(Default)]
@@ -495,9 +554,21 @@ struct Candidates<'c> {
 }
 
 impl<'c> Candidates<'c> {
-    /// True if an image has one of the usual names.
-    fn has_named(&self) -> bool {
-        self.named.iter().flatten().any(|(_, array)| array.is_some_and(image::has_axes))
+    /// True if one of the arrays may be an image.
+    fn have_image(&self) -> bool {
+        let mut all = self.named.iter().flatten().chain(&self.companions).chain(&self.others);
+        all.any(|(_, array)| array.is_some_and(image::can_be))
+    }
+
+    /// Returns the reason why none of the arrays is an image with these world coordinates; `None` if none is an image.
+    fn unfit(&self, wcs: &Wcs) -> Option<&'static str> {
+        let named = self.named.iter().flatten().filter_map(|(_, array)| array.and_then(lengths));
+        let why = named.filter_map(|shape| wcs.unfit(shape)).next();
+        let is_image = |(_, array): &(Id, Option<&Ndarray>)| {
+            array.is_some_and(|array| lengths(array).is_some_and(|shape| wcs.has_axes(shape.len())))
+        };
+        let unnamed = || self.others.iter().any(is_image).then_some(NOT_NAMED);
+        why.or_else(unnamed)
     }
 
     /// Returns the arrays that world coordinates belong to: the first one with a usual name, or else the only one whose

@@ -252,16 +252,20 @@ impl Sip {
         self.degree < 2
     }
 
-    /// Adds the cards, from the reference pixel on.
-    pub(super) fn describe(&self, cards: &mut Cards) {
+    /// Adds the cards, from the reference pixel on. `latitude_first` is true if the latitude is the first coordinate.
+    pub(super) fn describe(&self, cards: &mut Cards, latitude_first: bool) {
         let mut set =
             |keyword: &str, value: f64, comment: &str| cards.set(keyword, Card::Float(value), comment);
-        for n in 0..2 {
+        let axes = if latitude_first { [1, 0] } else { [0, 1] };
+        for (n, axis) in axes.into_iter().enumerate() {
             set(&format!("CRPIX{}", n + 1), self.reference[n] + 1.0, "pixel coordinate of reference point");
-            set(&format!("CRVAL{}", n + 1), self.sky[n], "[deg] coordinate of reference point");
+            set(&format!("CRVAL{}", n + 1), self.sky[axis], "[deg] coordinate of reference point");
         }
-        for (n, value) in self.cd.iter().enumerate() {
-            set(&format!("CD{}_{}", n / 2 + 1, n % 2 + 1), *value, "coordinate transformation matrix");
+        for (n, axis) in axes.into_iter().enumerate() {
+            for column in 0..2 {
+                let value = self.cd[2 * axis + column];
+                set(&format!("CD{}_{}", n + 1, column + 1), value, "coordinate transformation matrix");
+            }
         }
         if self.is_linear() {
             set("SIPMXERR", self.error, "[pixel] largest deviation from the gwcs");
@@ -352,7 +356,7 @@ mod tests {
         let [back_x, back_y] = distance_terms(at, &inverse.polynomials, inverse.degree);
         assert!((at[0] + back_x - u).abs() < 0.05 && (at[1] + back_y - v).abs() < 0.05);
         let mut cards = Cards::default();
-        sip.describe(&mut cards);
+        sip.describe(&mut cards, false);
         let text = String::from_utf8(cards.header()).unwrap();
         assert!(["A_ORDER", "BP_ORDER", "SIPMXERR", "SIPIVERR"].iter().all(|name| text.contains(name)));
         assert!(!text.contains("A_1_0") && !text.contains("A_0_1"));

@@ -122,7 +122,16 @@ impl Wcs {
             return Ok(());
         }
         let is_plane = self.world.sky.is_some() && self.world.axes.len() == 2;
+        // Longitudes are known up to a turn of 360 degrees, so they can't be in another unit.
+        let is_other_unit = self.world.sky.as_ref().is_some_and(|sky| sky.unit != Unit::DEGREE);
         match &self.transform.not_evaluated {
+            _ if is_plane
+                && is_other_unit
+                && !self.transform.has_units
+                && self.transform.ends_in_degrees() =>
+            {
+                Err("its output is not in the unit of its frame".to_owned())
+            }
             None if is_plane && !outputs.all.iter().any(|output| matches!(output, Expression::Sky(..))) => {
                 self.is_fitted = true;
                 Ok(())
@@ -144,6 +153,9 @@ impl Wcs {
             (Axis::Spectral(spectral), Expression::Linear(form)) => {
                 let is_known = form.clone().in_units_of(spectral.unit).is_some();
                 (!is_known).then(|| "its unit is not that of its frame".to_owned())
+            }
+            (Axis::Longitude, Expression::Sky(_, 1)) | (Axis::Latitude, Expression::Sky(_, 0)) => {
+                Some("its longitude is a latitude of its transform".to_owned())
             }
             (Axis::Longitude | Axis::Latitude, Expression::Sky(..)) => match self.sky_forms(outputs) {
                 Some(_) => None,
@@ -173,17 +185,33 @@ impl Wcs {
         Some(SkyForms { plane: [x.in_units_of(*unit)?, y.in_units_of(*unit)?], projection, pole })
     }
 
-    /// True if the world coordinates can belong to an image of this shape, whose name says that it is one: it has their
-    /// `pixel_shape`, or else their bounding box does not go beyond it.
+    /// True if the world coordinates have this number of pixel axes.
+    pub(super) fn has_axes(&self, count: usize) -> bool {
+        self.world.axes.len() == count
+    }
+
+    /// True if the world coordinates can belong to an image of this shape, whose name says that it is one.
     pub(super) fn fits(&self, shape: &[u64]) -> bool {
-        let is_within = |bounds: &Vec<[f64; 2]>| {
-            bounds.iter().zip(shape.iter().rev()).all(|([from, to], len)| *from >= -1.0 && *to <= *len as f64)
+        self.unfit(shape).is_none()
+    }
+
+    /// Returns the reason why the world coordinates can't belong to an image of this shape: it has not their
+    /// `pixel_shape`, or else their bounding box goes beyond it.
+    pub(super) fn unfit(&self, shape: &[u64]) -> Option<&'static str> {
+        let is_beyond = |bounds: &Vec<[f64; 2]>| {
+            let mut axes = bounds.iter().zip(shape.iter().rev());
+            axes.any(|([from, to], len)| *from < -1.0 || *to > *len as f64)
         };
-        shape.len() == self.world.axes.len()
-            && match (&self.lengths, &self.bounds) {
-                (Some(lengths), _) => lengths.iter().eq(shape.iter().rev()),
-                (None, bounds) => bounds.as_ref().is_none_or(is_within),
+        if shape.len() != self.world.axes.len() {
+            return Some("it has not as many pixel axes as the image");
+        }
+        match (&self.lengths, &self.bounds) {
+            (Some(lengths), _) if !lengths.iter().eq(shape.iter().rev()) => {
+                Some("its pixel_shape is not that of the image")
             }
+            (None, Some(bounds)) if is_beyond(bounds) => Some("its bounding box goes beyond the image"),
+            _ => None,
+        }
     }
 
     /// True if the world coordinates themselves have this shape: it is their `pixel_shape`, or else that of their bounding
@@ -214,7 +242,8 @@ impl Wcs {
     pub(super) fn solve(&self, numbers: &[Vec<f64>], shape: &[u64]) -> Result<Solution, String> {
         let coordinates = if self.is_fitted {
             let apply = |pixel| self.apply(pixel, numbers);
-            Some(Coordinates::Sip(Box::new(sip::fit(&apply, self.rectangle(shape))?)))
+            let sip = sip::fit(&apply, self.rectangle(shape))?;
+            Some(Coordinates::Sip(Box::new(sip), self.begins_with_latitude()))
         } else {
             self.linear(numbers).map(Coordinates::Linear)
         };
@@ -222,13 +251,20 @@ impl Wcs {
         Ok(Solution { coordinates, system: self.world.sky.as_ref().map(|sky| sky.system.clone()) })
     }
 
-    /// Evaluates the transform of an image with two dimensions; returns sky coordinates in degrees.
+    /// Evaluates the transform of an image with two dimensions; returns longitude and latitude in degrees.
     fn apply(&self, pixel: [f64; 2], numbers: &[Vec<f64>]) -> Option<[f64; 2]> {
-        let sky = self.transform.apply(pixel, numbers)?;
+        let mut sky = self.transform.apply(pixel, numbers)?;
+        if self.begins_with_latitude() {
+            sky.reverse();
+        }
         // Quantities that can be evaluated are in degrees.
         let unit = self.world.sky.as_ref()?.unit;
         let factor = if self.transform.has_units { 1.0 } else { unit.in_units_of(Unit::DEGREE)? };
         Some(sky.map(|angle| angle * factor))
+    }
+
+    fn begins_with_latitude(&self) -> bool {
+        matches!(self.world.axes.first(), Some(Axis::Latitude))
     }
 
     /// Returns the linear forms in terms of FITS keywords.
@@ -339,14 +375,14 @@ const FROM_GALACTIC: Matrix = [
     [-0.483_835_015_548_713_2, 0.746_982_244_497_219, 0.455_983_776_175_066_9],
 ];
 
-/// Returns the rotation from a reference system to ICRS; `None` for another equinox than J2000.
+/// Returns the rotation from a reference system to ICRS; `None` for FK4, and for another equinox than J2000.
 fn to_icrs(system: &ReferenceSystem) -> Option<Matrix> {
     match system {
         ReferenceSystem::Icrs => Some(ICRS),
         // The axes differ by 0.02 arc seconds.
         ReferenceSystem::Fk5(equinox) => (*equinox == 2000.0).then_some(ICRS),
         ReferenceSystem::Galactic => Some(FROM_GALACTIC),
-        ReferenceSystem::Solar(_) => None,
+        ReferenceSystem::Fk4 { .. } | ReferenceSystem::Solar(_) => None,
     }
 }
 
@@ -392,7 +428,8 @@ pub(super) struct Solution {
 #[derive(Clone, Debug, PartialEq)]
 enum Coordinates {
     Linear(Linear),
-    Sip(Box<Sip>),
+    /// A fit; true if the latitude is the first coordinate.
+    Sip(Box<Sip>, bool),
 }
 
 /// Linear maps to world coordinates and to the plane of a projection.
@@ -500,14 +537,18 @@ impl Solution {
                 linear.describe(cards);
                 linear.rows.iter().map(|row| row.name.clone()).collect()
             }
-            Coordinates::Sip(sip) => {
-                sip.describe(cards);
+            Coordinates::Sip(sip, latitude_first) => {
+                sip.describe(cards, *latitude_first);
                 cards.set("LONPOLE", Card::Float(180.0), "[deg] native longitude of celestial pole");
                 let distortion = if sip.is_linear() { "" } else { "-SIP" };
                 let names = self.system.iter().flat_map(ReferenceSystem::names);
                 let name =
                     |name| AxisName { kind: format!("{name}-TAN{distortion}"), unit: "deg".to_owned() };
-                names.map(|one| Some(name(one))).collect()
+                let mut names: Vec<_> = names.map(|one| Some(name(one))).collect();
+                if *latitude_first {
+                    names.reverse();
+                }
+                names
             }
         };
         for (n, name) in names.iter().enumerate() {
