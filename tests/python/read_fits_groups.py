@@ -59,6 +59,9 @@ TREES = {
     "facts": {"science": asdf.tagged.TaggedDict({"data": ramp("i2"), "meta": {**MAP, "filter": "A", "exptime": 2.5}}, "tag:sunpy.org:sunpy/map/generic_map-1.2.0"),
               "sky": asdf.tagged.TaggedDict({"data": ramp("i2"), "meta": {"exptime": 9.0, "object": "Sky", "telescop": "SDO/AIA"}}, "tag:sunpy.org:sunpy/map/generic_map-1.2.0"),
               "F1": ramp("f4"), "F2": ramp("f4"), "F1_header": {"FILTER": "F1", "EXPTIME": 3.0}, "F2_header": {"FILTER": "F2"}, "telescope": "T"},
+    "flat": {"x": {"flux": ramp("f4", (5, 7)), "ivar": ramp("f4", (5, 7)), "time": ramp("f8", (5,))}},
+    "rateints": {"data": ramp("f4", (5, 6, 7)), "dq": ramp("u4", (5, 6, 7)), "err": ramp("f4", (5, 6, 7)),
+                 "int_times": np.zeros(5, [("integration_number", "<i4"), ("int_start_MJD_UTC", "<f8")])},
     "root": {"one": ramp("i2"), "two": ramp("u1"), "unit": ramp("f8") * u.Unit("1000 Hz"), "meta": {"date": "2026-01-01"}},
     "lone": {"data": ramp("f4"), "other": ramp("f4", (7, 5)), "steps": [ramp("f4"), ramp("f4", (7, 5))]},
     "jwst": {"meta": {"telescope": "JWST", "exposure": {"start_time": 60000.5}, "observation": {"date_beg": "2023-02-25T12:00:00.123"}},
@@ -107,6 +110,10 @@ def compare(mountpoint):
         assert tuple(header.get(fact) for fact in facts) == values, (path, repr(header))
     joint = opened(mountpoint, "facts.asdf", "fits", "tree.fits")
     assert [[hdu.header.get(key) for key in facts[:3]] for hdu in joint] == [["T", None, None], ["T", "F1", 3.0], ["T", "F2", None]]
+    # The images of a mapping are no columns, whatever their names are.
+    assert os.listdir(os.path.join(mountpoint, "rateints.asdf", "tables")) == ["int_times.parquet"]
+    assert [hdu.name for hdu in opened(mountpoint, "rateints.asdf", "fits", "tree.fits")[1:]] == ["SCI", "ERR", "DQ"]
+    assert [hdu.name for hdu in opened(mountpoint, "flat.asdf", "fits", "x.fits")[1:]] == ["FLUX", "IVAR"]
     root = opened(mountpoint, "root.asdf", "fits", "tree.fits")
     assert [hdu.name for hdu in root] == ["PRIMARY", "ONE", "TWO", "UNIT"], root.info(False)
     assert root["UNIT"].header["BUNIT"] == "10**3 Hz" and "DATE-OBS" not in root[0].header, repr(root["UNIT"].header)

@@ -52,6 +52,9 @@ pub(super) use survey::{ArrayBlocks, UnsurveyedTree, find};
 pub(super) use survey::{FoundArrays, surveyed};
 pub(super) use units::ArrayUnits;
 
+/// The names of the image among the arrays of a mapping, the likeliest first.
+pub(super) const IMAGES: [&str; 4] = ["data", "sci", "SCI", "image"];
+
 /// The arrays of the tree, and those in other files that it refers to.
 struct Resolved {
     found: FoundArrays,

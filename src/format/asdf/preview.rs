@@ -11,7 +11,7 @@
 use std::ffi::OsString;
 use std::sync::Arc;
 
-use super::arrays::{self, ArrayEntry, FoundArrays, file_of};
+use super::arrays::{self, ArrayEntry, FoundArrays, IMAGES, file_of};
 use super::ndarray::{Datatype, Ndarray, Scalar, Source};
 use super::same_paths::{FileOrLink, is_mask, with_ending};
 use super::view::{AsdfFile, Directory, View};
@@ -24,8 +24,6 @@ mod levels;
 mod picture;
 mod plane;
 
-/// The keys of the array to be displayed, in the root or in one of its mappings, the likeliest first.
-const KEYS: [&str; 4] = ["data", "sci", "SCI", "image"];
 /// Keys of nodes whose arrays are parameters, so that none of them is the image of a product.
 const NO_PRODUCT: [&str; 3] = ["meta", "wcs", "history"];
 const ENDING: &str = ".png";
@@ -200,7 +198,7 @@ fn rank(item: &Item<ArrayEntry>) -> Option<Rank> {
     if let [.., _, VALUE] = path[..] {
         path.pop();
     }
-    let key = KEYS.iter().position(|key| path.last() == Some(key));
+    let key = IMAGES.iter().position(|key| path.last() == Some(key));
     if let Some(key) = key.filter(|_| path.len() <= 2) {
         return Some(Rank::Named { depth: path.len(), key });
     }
@@ -220,7 +218,7 @@ fn rank(item: &Item<ArrayEntry>) -> Option<Rank> {
 /// True if the text may have an array. It may if it contains an array's tag, or one of the keys at the start of a line
 /// (also indented or quoted) or after `{` or `,`.
 fn may_have_array(text: &dyn Content) -> Result<bool> {
-    let keys = KEYS.map(memchr::memmem::Finder::new);
+    let keys = IMAGES.map(memchr::memmem::Finder::new);
     let tags = ["ndarray", "zarr"].map(memchr::memmem::Finder::new);
     any_piece(text, |piece, _| {
         let begins_line = |place: usize| {

@@ -14,7 +14,7 @@ use super::wcs::{self, Wcs};
 use crate::content::names;
 use crate::content::path_tree::{Id, PathTree};
 use crate::content::shared_path::SharedPath;
-use crate::format::asdf::arrays::NodePaths;
+use crate::format::asdf::arrays::{IMAGES, NodePaths};
 use crate::format::asdf::computed::Computed;
 use crate::format::asdf::ndarray::{self, Ndarray};
 use crate::format::asdf::units;
@@ -510,9 +510,12 @@ impl NodeFinder {
 }
 
 /// Returns the table of the columns of a mapping: two or more with the same number of rows, one of which at least has one
-/// dimension. A mapping with an image is none.
+/// dimension. A mapping with an image, or with several images of one shape, is none.
 fn of_mapping(columns: Vec<ArrayColumn>) -> Option<Document> {
-    let has_image = columns.iter().any(|column| IMAGES.contains(&column.name()) && !column.is_line());
+    let mut images: Vec<&ArrayColumn> = columns.iter().filter(|column| column.has_images()).collect();
+    images.sort_by_key(|column| column.shape());
+    let has_image = columns.iter().any(|column| IMAGES.contains(&column.name()) && !column.is_line())
+        || images.windows(2).any(|two| two[0].shape() == two[1].shape());
     let is_table = columns.len() >= 2 && columns.iter().any(ArrayColumn::is_line) && !has_image;
     Document::of_table(is_table.then(|| Table::of_columns(columns))?.ok()?).ok()
 }
@@ -528,9 +531,6 @@ fn named_node(tree: &PathTree, place: Id) -> Id {
     let uncertainty = above(tree, place, "array").filter(|node| tree.component(*node) == "uncertainty");
     uncertainty.or(above(tree, place, "value")).unwrap_or(place)
 }
-
-/// Names of the image beside world coordinates, the likeliest first.
-const IMAGES: [&str; 4] = ["data", "sci", "SCI", "image"];
 
 /// Names of arrays, in lower case, that share the pixels of the image beside them, if they have its shape.
 const COMPANIONS: [&str; 10] =

@@ -13,6 +13,8 @@ use crate::format::asdf::arrays::{ArrayPart, Masked, MaskedBy};
 use crate::format::asdf::ndarray::{Byteorder, Datatype, Mask, Ndarray, Number, Scalar};
 use crate::yaml::survey::TreeNode;
 
+/// Maximum length of a vector, or of the rows of a matrix, in a column.
+const MAX_VECTOR: u64 = 4;
 /// Maximum number of columns in FITS.
 const MAX_COLUMNS: usize = 999;
 
@@ -96,6 +98,16 @@ impl ArrayColumn {
     /// True if a row is a single value.
     pub(super) fn is_line(&self) -> bool {
         self.form.shape.is_empty()
+    }
+
+    /// True if the column may be an image: a row is longer than a vector.
+    pub(super) fn has_images(&self) -> bool {
+        self.shape().iter().any(|len| *len > MAX_VECTOR) && image::can_be(&self.array)
+    }
+
+    /// Returns the dimensions of a row.
+    pub(super) fn shape(&self) -> &[u64] {
+        &self.form.shape
     }
 
     /// `by` is the rule for masked elements, if they are not those that equal a number.

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::super::arrays::NodePaths;
+use super::super::arrays::{IMAGES, NodePaths};
 use super::super::computed::Computed;
 use super::super::ndarray::{self, Datatype, Ndarray};
 use super::super::units;
@@ -348,7 +348,7 @@ fn lost(column: &Source, unfit_in_block: Unfit<'_>) -> Option<String> {
 }
 
 /// True if the arrays in a mapping are columns of a table: there are several, of equal length, and at least
-/// one is one-dimensional.
+/// one is one-dimensional. A mapping with an image is none.
 fn is_table_of(columns: &[(u64, Source)]) -> bool {
     let [(_, first), _, ..] = columns else { return false };
     // A streamed array has no fixed number of rows, so a mapping that contains one is no table.
@@ -356,6 +356,9 @@ fn is_table_of(columns: &[(u64, Source)]) -> bool {
     rows.is_some()
         && columns.iter().all(|(_, column)| rows_of(&column.array) == rows && unfit(&column.array).is_none())
         && columns.iter().any(|(_, column)| dimensions(&column.array) == 1)
+        && !columns
+            .iter()
+            .any(|(_, column)| IMAGES.contains(&column.name.as_str()) && dimensions(&column.array) > 1)
 }
 
 fn is_records(array: &Ndarray) -> bool {
