@@ -101,6 +101,44 @@ def older(path):
     hdus.writeto(path, overwrite=True)
 
 
+def nulls(path):
+    """Numbers that mean no value (BLANK, TNULL), with and without scale."""
+    hdus = fits.HDUList([fits.PrimaryHDU()])
+    # astropy would scale the numbers itself if it knew the keywords, so they get their names at the end.
+    for name, dtype, blank, scale, zero in [
+        ("U1", "u1", 255, 1, 0), ("I2", "i2", -32768, 1, 0), ("I4", "i4", 1000, 1, 0), ("I8", "i8", -99, 1, 0),
+        ("SCALED", "i2", -32768, 0.5, 10), ("LONG", "i4", -1, 0.1, 3), ("SHIFTED", "u1", 3, 1, 100),
+        ("U2", "i2", -32768, 1, 32768), ("FAR", "u1", 1000, 1, 0),
+    ]:
+        hdu = fits.ImageHDU(np.arange(384).reshape(SHAPE).astype(dtype), name=name)
+        hdu.data.flat[[0, 7, 300]] = np.array(blank).astype(dtype)
+        hdu.header["XLANK"] = blank
+        if (scale, zero) != (1, 0):
+            hdu.header["XSCALE"] = float(scale)
+            hdu.header["XZERO"] = float(zero)
+        hdus.append(hdu)
+    table = fits.BinTableHDU.from_columns([
+        fits.Column("plain", "J", array=[1, -99, 3]), fits.Column("scaled", "I", array=[1, -99, 3]),
+        fits.Column("unsigned", "I", array=[-32768, 1, 2]), fits.Column("many", "2K", array=[[5, 1], [2, 5], [3, 4]]),
+        fits.Column("none", "B", array=[1, 2, 3]), fits.Column("text", "2A", array=["a", "b", ""]),
+    ], name="TABLE")
+    for keyword, value in {"XNULL1": -99, "XNULL2": -99, "XSCAL2": 0.5, "XZERO2": 10.0, "XNULL3": -32768, "XZERO3": 32768,
+                           "XNULL4": 5}.items():
+        table.header[keyword] = value
+    hdus.append(table)
+    nodes = "".join(
+        f"{name.lower()}: !core/ndarray-1.1.0\n  source: fits:{name},1\n  datatype: uint8\n  byteorder: big\n  shape: {list(shape)}\n"
+        for name, shape in (("I2", SHAPE), ("SCALED", SHAPE), ("U2", SHAPE), ("TABLE", (3,))))
+    text = "#ASDF 1.0.0\n#ASDF_STANDARD 1.6.0\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\n" + nodes + "...\n"
+    hdus.append(fits.ImageHDU(np.frombuffer(text.encode(), "u1"), name="ASDF"))
+    hdus.writeto(path, overwrite=True)
+    file = path.read_bytes()
+    for keyword in ("LANK ", "SCALE ", "ZERO ", *(f"{of}{n} " for of in ("NULL", "SCAL", "ZERO") for n in range(1, 5))):
+        name = "T" if keyword.strip()[-1].isdigit() else "B"
+        file = file.replace(f"X{keyword:<7}=".encode(), f"{name}{keyword:<7}=".encode())
+    path.write_bytes(file)
+
+
 def facts(array):
     array = np.ascontiguousarray(array)
     big = array.astype(array.dtype.newbyteorder(">"))
@@ -125,14 +163,34 @@ def plain(array):
         return np.asarray(array)
     fields = [name for name in array.names if array.columns[name].format[0] not in "PQ"]
     # Bits are shown as they are stored.
-    columns = {name: array.view(np.ndarray)[name] if "X" in array.columns[name].format else np.asarray(array[name])
-               for name in fields}
+    raw = array.view(np.ndarray)
+    columns = {name: raw[name] if "X" in array.columns[name].format else np.array(array[name]) for name in fields}
+    for name, column in columns.items():
+        # astropy scales the null as if it were a number, and compares its `null` with scaled numbers.
+        if array.columns[name].null is not None and column.dtype.kind == "f":
+            column[raw[name] == array.columns[name].null] = np.nan
     dtype = [(name, column.dtype if column.dtype.kind != "U" else f"S{column.dtype.itemsize // 4}", column.shape[1:])
              for name, column in columns.items()]
     plain = np.zeros(len(array), dtype)
     for name, column in columns.items():
         plain[name] = column
     return plain
+
+
+def masked(hdu):
+    """Returns where an HDU has no values: an array of bool; None if its numbers say it themselves (NaN), or all are values."""
+    if isinstance(hdu.data, fits.FITS_rec):
+        raw = hdu.data.view(np.ndarray)
+        columns = [hdu.columns[name] for name in hdu.data.names if hdu.columns[name].format[0] not in "PQ"]
+        if any(column.null is not None for column in columns):
+            mask = np.zeros(len(raw), [(column.name, "?", raw[column.name].shape[1:]) for column in columns])
+            for column in columns:
+                if column.null is not None:
+                    mask[column.name] = raw[column.name] == column.null
+            return mask
+    elif hdu.data.dtype.kind in "iu" and "BLANK" in hdu.header:
+        return hdu.data == hdu.header["BLANK"] + hdu.header.get("BZERO", 0)
+    return None
 
 
 def truth(path):
@@ -143,7 +201,9 @@ def truth(path):
     with fits.open(path) as hdus:
         for n, hdu in enumerate(hdus):
             if hdu.data is not None and hdu.name != "ASDF" and not isinstance(hdu, fits.CompImageHDU):
-                found["hdus"][str(n)] = {"name": hdu.name, "version": hdu.ver, **facts(plain(hdu.data))}
+                mask = masked(hdu)
+                of_mask = {} if mask is None else {"mask": facts(mask)}
+                found["hdus"][str(n)] = {"name": hdu.name, "version": hdu.ver, **facts(plain(hdu.data)), **of_mask}
     return found
 
 
@@ -151,7 +211,7 @@ def main():
     warnings.simplefilter("ignore")
     OUT.mkdir(parents=True, exist_ok=True)
     found = {}
-    for make in (image, spectra, mixed, older):
+    for make in (image, spectra, mixed, older, nulls):
         path = OUT / f"{make.__name__}.fits"
         make(path)
         found[path.name] = truth(path)

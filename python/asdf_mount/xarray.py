@@ -27,6 +27,8 @@ CHUNK_BYTES = 16 << 20
 PART_BYTES = 4 << 20
 #: The usual length of the header of an .npy file, and the shortest.
 HEADER_BYTES = 128
+#: The reason for which ``refs.json`` leaves out a mask.
+IS_MASK = "it is the mask of an array"
 Names = Union[str, Iterable[str], None]
 
 
@@ -60,8 +62,9 @@ class AsdfBackend(BackendEntrypoint):
         Returns
         -------
         xarray.Dataset
-            A variable for each array; for a quantity and the column of a table, too, with its unit. The attributes are
-            the plain values of the mapping and of its ``meta``.
+            A variable for each array; for a quantity and the column of a table, too, with its unit. Masked floats are
+            NaN, masked integers the number in the attribute ``_FillValue``. The attributes are the plain values of the
+            mapping and of its ``meta``.
         """
         return _OpenedFile(filename_or_obj, options).dataset((group or "").strip("/"), drop_variables)
 
@@ -94,6 +97,8 @@ class _OpenedFile:
                 group, _, name = path.rpartition("/")
             self.paths[group, name] = path
         self.groups = {group for group, _ in self.paths}
+        #: The paths of masks.
+        self.masks = {directory + path for path, why in left_out.items() if why == IS_MASK}
 
     def node(self, names: list[str]) -> Any:
         """Return the node of the tree with these names of directories in ``arrays``; None if there is none."""
@@ -144,6 +149,7 @@ class _OpenedFile:
         for name, path in wanted.items():
             try:
                 array = AsdfArray(self.file, path, headers.get(path, b""))
+                array.set_mask(self.mask(path, headers))
             except AsdfMountError:
                 # Without an entry in the catalogue, it is an alias or a reference that leads to no array.
                 if path in self.file.arrays:
@@ -152,11 +158,18 @@ class _OpenedFile:
                 unit = self.unit(path)
                 encoding = {"preferred_chunks": dict(zip(array.dimensions, array.chunks))}
                 data = indexing.LazilyIndexedArray(array)
-                attributes = {} if unit is None else {"units": unit}
+                attributes: dict[str, Any] = {} if unit is None else {"units": unit}
+                if array.mask is not None and array.fill is not None and array.dtype.kind in "iu":
+                    attributes["_FillValue"] = array.fill
                 variables[name] = xr.Variable(array.dimensions, data, attributes, encoding)
         dataset = xr.Dataset(variables, attrs=self.attributes(group))
         dataset.encoding["source"] = self.file.source
         return dataset
+
+    def mask(self, path: str, headers: dict[str, bytes]) -> Optional[AsdfArray]:
+        """Return the mask of an array; None if it has none."""
+        mask = f"{path}.mask"
+        return AsdfArray(self.file, mask, headers.get(mask, b"")) if mask in self.masks else None
 
     def headers(self, paths: list[str]) -> dict[str, bytes]:
         """Return the starts of the arrays' .npy files by one call of the program; empty ones if one can't be read."""
@@ -217,6 +230,19 @@ class AsdfArray(BackendArray):
         attributes = json.loads(file.refs.get(f"{file.zarr_path(path)}/.zattrs", "{}"))
         dimensions = [f"dim{len(axes) - axis}_{length}" for axis, length in enumerate(self.shape)]
         self.dimensions: list[str] = attributes.get("_ARRAY_DIMENSIONS", dimensions)
+        self.mask: Optional[AsdfArray] = None
+        self.fill: Any = None
+
+    def set_mask(self, mask: Optional[AsdfArray]) -> None:
+        """Replace the elements that a mask of bool masks: by NaN, or the last integer that one would use."""
+        if mask is None or mask.dtype.kind != "b" or mask.shape != self.shape:
+            return
+        if self.dtype.kind in "fc":
+            self.fill = self.dtype.type(np.nan)
+        elif self.dtype.kind in "iu":
+            limits = np.iinfo(self.dtype)
+            self.fill = self.dtype.type(limits.min if self.dtype.kind == "i" else limits.max)
+        self.mask = mask if self.fill is not None else None
 
     def read(self, start: int, length: int) -> bytes:
         """Return bytes of the file, if the elements are stored there as they are; else of the .npy file."""
@@ -231,6 +257,13 @@ class AsdfArray(BackendArray):
         return indexing.explicit_indexing_adapter(key, self.shape, indexing.IndexingSupport.BASIC, self._select)
 
     def _select(self, key: tuple[Any, ...]) -> Any:
+        found = self._elements(key)
+        if self.mask is not None:
+            found[self.mask._elements(key) != 0] = self.fill
+        return found[tuple(slice(None) if isinstance(part, slice) else 0 for part in key)].copy()
+
+    def _elements(self, key: tuple[Any, ...]) -> Any:
+        """Return the elements at a key, of which a number becomes a slice of one."""
         slices = [part if isinstance(part, slice) else slice(part, part + 1) for part in key]
         rows = [range(length)[part] for length, part in zip(self.shape, slices)]
         counts = tuple(map(len, rows))
@@ -242,5 +275,4 @@ class AsdfArray(BackendArray):
             if state_of(self.source) != self.state or len(data) != last - first + self.dtype.itemsize:
                 raise AsdfMountError(f"{self.source} has changed since it was opened; open it again")
         steps = [row.step * step for row, step in zip(rows, self.strides)]
-        found = np.ndarray(counts, self.dtype, data, strides=steps)
-        return found[tuple(slice(None) if isinstance(part, slice) else 0 for part in key)].copy()
+        return np.ndarray(counts, self.dtype, data, strides=steps).copy()

@@ -54,6 +54,8 @@ pub(crate) enum Conversion {
         scale: u64,
         /// The bits of the summand.
         zero: u64,
+        /// The integer that becomes NaN.
+        null: Option<i64>,
     },
     /// These bytes are left out.
     Skip(usize),
@@ -152,17 +154,19 @@ impl Conversion {
 
     /// Returns the bytes of a scaled number, followed by zeros if it is a float32.
     fn scaled(self, number: &[u8]) -> [u8; 8] {
-        let Self::Scaled { is_float, is_short, scale, zero, .. } = self else { return [0; 8] };
-        let value = match (number, is_float) {
-            ([byte], _) => f64::from(*byte),
-            ([a, b], _) => f64::from(i16::from_be_bytes([*a, *b])),
-            ([a, b, c, d], false) => f64::from(i32::from_be_bytes([*a, *b, *c, *d])),
-            ([a, b, c, d], true) => f64::from(f32::from_be_bytes([*a, *b, *c, *d])),
-            ([a, b, c, d, e, f, g, h], is_float) => {
-                let bytes = [*a, *b, *c, *d, *e, *f, *g, *h];
-                if is_float { f64::from_be_bytes(bytes) } else { i64::from_be_bytes(bytes) as f64 }
-            }
-            _ => f64::NAN,
+        let Self::Scaled { is_float, is_short, scale, zero, null, .. } = self else { return [0; 8] };
+        let integer = match *number {
+            [byte] => i64::from(byte),
+            [a, b] => i64::from(i16::from_be_bytes([a, b])),
+            [a, b, c, d] => i64::from(i32::from_be_bytes([a, b, c, d])),
+            [a, b, c, d, e, f, g, h] => i64::from_be_bytes([a, b, c, d, e, f, g, h]),
+            _ => 0,
+        };
+        let value = match *number {
+            [a, b, c, d] if is_float => f64::from(f32::from_be_bytes([a, b, c, d])),
+            [a, b, c, d, e, f, g, h] if is_float => f64::from_be_bytes([a, b, c, d, e, f, g, h]),
+            _ if null == Some(integer) => f64::NAN,
+            _ => integer as f64,
         };
         let (scale, zero) = (f64::from_bits(scale), f64::from_bits(zero));
         let mut bytes = [0; 8];

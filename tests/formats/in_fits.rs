@@ -110,14 +110,19 @@ fn arrays_and_hdus_have_the_elements_that_their_own_readers_read() {
         assert_eq!((container.format(), &*container.version()), ("asdf", "1.0.0 (in FITS)"), "{name}");
         let arrays = files_of(&container, "arrays");
         let of_tree = expected["arrays"].as_object().unwrap();
-        assert_eq!(arrays.len(), of_tree.len(), "{name}: {:?}", arrays.keys());
+        let is_mask = |name: &&String| name.ends_with(".mask.npy");
+        let count_of = |files: &BTreeMap<String, Vec<u8>>| {
+            files.keys().filter(|name| name.ends_with(".npy")).filter(|name| !is_mask(name)).count()
+        };
+        assert_eq!(count_of(&arrays), of_tree.len(), "{name}: {:?}", arrays.keys());
         for (path, expected) in of_tree {
             check(&format!("{name} {path}"), &arrays[&format!("{path}.npy")], expected);
             count += 1;
         }
         let hdus = files_of(&container, "hdus");
         let of_hdus = expected["hdus"].as_object().unwrap();
-        assert_eq!(hdus.keys().filter(|name| name.ends_with(".npy")).count(), of_hdus.len(), "{name}");
+        assert_eq!(count_of(&hdus), of_hdus.len(), "{name}");
+        let mut masks = 0;
         for (number, expected) in of_hdus {
             let of_hdu = match (expected["name"].as_str().unwrap(), expected["version"].as_i64().unwrap()) {
                 ("", _) => number.clone(),
@@ -125,10 +130,15 @@ fn arrays_and_hdus_have_the_elements_that_their_own_readers_read() {
                 (name, version) => format!("{name},{version}"),
             };
             check(&format!("{name} {of_hdu}"), &hdus[&format!("{of_hdu}.npy")], expected);
+            if let Some(mask) = expected.get("mask") {
+                check(&format!("{name} {of_hdu} mask"), &hdus[&format!("{of_hdu}.mask.npy")], mask);
+                masks += 1;
+            }
             let header = String::from_utf8(hdus[&format!("{of_hdu}.hdr")].clone()).unwrap();
             assert!(header.starts_with(if number == "0" { "SIMPLE  = " } else { "XTENSION= " }), "{header}");
             count += 1;
         }
+        assert_eq!(hdus.keys().filter(is_mask).count(), masks, "{name}");
     }
     assert!(count > 25, "{count}");
 }
@@ -144,6 +154,23 @@ fn the_tables_of_hdus_are_parquet_files_with_units() {
     let notes: Vec<String> = container.defects().into_iter().map(|defect| defect.what).collect();
     assert!(notes.iter().any(|note| note.contains("columns of TABLE") && note.contains("wide")), "{notes:?}");
     assert!(notes.iter().any(|note| note.contains("PACKED") && note.contains("funpack")), "{notes:?}");
+}
+
+#[test]
+fn numbers_that_mean_no_value_are_masked() {
+    let container = open("nulls.fits");
+    let arrays = files_of(&container, "arrays");
+    let masks: Vec<&str> = arrays.keys().filter_map(|name| name.strip_suffix(".mask.npy")).collect();
+    assert_eq!(masks, ["table", "u2"]);
+    let hdus = files_of(&container, "hdus");
+    assert!(
+        arrays["u2.mask.npy"] == hdus["U2.mask.npy"] && arrays["table.mask.npy"] == hdus["TABLE.mask.npy"]
+    );
+    let fits = files_of(&container, "fits");
+    let header = |name: &str| String::from_utf8_lossy(&fits[name]).into_owned();
+    assert!(header("u2.fits").contains("BLANK   =               -32768"), "{}", header("u2.fits"));
+    let table = header("table.fits");
+    assert!(["TNULL1  =", "TNULL3  =", "TNULL4  ="].iter().all(|card| table.contains(card)), "{table}");
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! `fits/`: astropy opens and verifies every file, and reads the arrays and headers of the tree.
 
+use std::path::Path;
+
 use crate::common::mount::{Mounted, fresh_folder};
 use crate::common::python::{python, run};
 
@@ -82,4 +84,12 @@ fn images_of_one_shape_and_tables_are_files_of_several_hdus() {
     let printed = run(&python(), "read_fits_groups.py", ["compare".as_ref(), mounted.root().as_os_str()]);
     mounted.unmount();
     assert_eq!(printed.trim(), "compared");
+}
+
+#[test]
+fn numbers_that_mean_no_value_are_missing_in_all_views() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/fits/nulls.fits");
+    let mounted = Mounted::file(&file);
+    run(&python(), "read_nulls.py", [file.as_os_str(), mounted.root().as_os_str()]);
+    mounted.unmount();
 }

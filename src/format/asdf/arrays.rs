@@ -44,7 +44,8 @@ pub(super) use elements::{ArrayPart, Elements, Order, elements_of, file_of, file
 pub(super) use entry::{ArrayEntry, Masked, MaskedBy};
 use facts::element_type;
 pub(super) use facts::{each, each_reference};
-pub(super) use masks::can_be_broadcast;
+pub(super) use layout::own_mask;
+pub(super) use masks::{can_be_broadcast, equal_to};
 pub(super) use node_paths::{NAMES, NodePaths, path_in_tree};
 pub(super) use npy::{content as npy_content, scalar_descr};
 #[cfg(test)]

@@ -1,9 +1,10 @@
 //! `hdus/`: the header/data units of a FITS file with an ASDF file in it. Each has its header as a text
-//! `NAME.hdr`, with a line for each card; an image and a binary table also have their data as `NAME.npy`.
+//! `NAME.hdr`, with a line for each card; an image and a binary table also have their data as `NAME.npy`, and
+//! `NAME.mask.npy` if numbers of them mean no value.
 
 use std::sync::Arc;
 
-use super::arrays::{file_of, npy_content};
+use super::arrays::{Masked, file_of, file_of_mask, npy_content, own_mask};
 use super::in_fits::FitsFile;
 use super::view::{AsdfFile, Directory, View};
 use crate::content::dir::{File, Node};
@@ -21,6 +22,7 @@ pub(super) struct Hdus;
 enum HduEntry {
     Header(usize),
     Array(usize),
+    Mask(usize),
 }
 
 /// The files of the directory.
@@ -75,6 +77,10 @@ fn entries(fits: &FitsFile) -> Items<HduEntry> {
                 file: format!("{name}.npy"),
                 what: HduEntry::Array(number),
             });
+            if fits.as_ndarray(number).as_ref().and_then(own_mask).is_some() {
+                let file = format!("{name}.mask.npy");
+                items.push(Item { dir: root.clone(), file, what: HduEntry::Mask(number) });
+            }
         }
     }
     Items::new(items)
@@ -89,5 +95,10 @@ fn file_of_entry(file: &Arc<AsdfFile>, entry: HduEntry) -> Result<File> {
             Some(array) => file_of(file, &array, npy_content),
             None => File::unreadable(missing()),
         },
+        HduEntry::Mask(number) => {
+            let array = fits.as_ndarray(number).ok_or_else(missing)?;
+            let by = own_mask(&array).ok_or_else(missing)?;
+            file_of_mask(file, &Masked { of: Arc::new(array), by }, npy_content)
+        }
     })
 }

@@ -17,12 +17,13 @@ use std::sync::Arc;
 use self::data::HduArray;
 use self::header::{Header, RECORD, read_fully};
 use super::head::recognises;
-use super::ndarray::{Byteorder, FITS, Mask, Ndarray, Shape, Source as ArrayPlace};
+use super::ndarray::{Byteorder, Datatype, FITS, Mask, Ndarray, Number, Shape, Source as ArrayPlace};
 use crate::content::names::ViewNames;
 use crate::content::{Content, Slice, Text};
 use crate::error::{Error, Result};
 use crate::format::{HEAD, ReadAt};
 use crate::source::{Source, SourceStat};
+use crate::yaml::event::Mark;
 
 mod check;
 mod data;
@@ -128,7 +129,16 @@ impl FitsFile {
         array.as_ref().ok_or_else(|| format!("the extension \"{}\" has no data", source.escape_debug()))
     }
 
-    /// Sets type and shape of an array of the tree to those of the HDU that holds its elements.
+    /// Returns the numbers that mean no value in the fields of a structured array, as they are shown.
+    pub(super) fn nulls(&self, array: &Ndarray) -> &[Option<Number>] {
+        match (&array.source, array.mask) {
+            (ArrayPlace::Hdu(source), Mask::Fields) => self.array(source).map_or(&[], |of_hdu| &of_hdu.nulls),
+            _ => &[],
+        }
+    }
+
+    /// Sets type and shape of an array of the tree, and the mask if it has none, to those of the HDU that holds its
+    /// elements.
     pub(super) fn complete(&self, array: &mut Ndarray) -> std::result::Result<(), String> {
         let ArrayPlace::Hdu(source) = &array.source else { return Ok(()) };
         let of_hdu = self.array(source)?;
@@ -137,6 +147,13 @@ impl FitsFile {
         array.byteorder = Some(Byteorder::Big);
         array.offset = 0;
         array.strides = None;
+        if array.mask == Mask::None {
+            array.mask = match (&of_hdu.datatype, &of_hdu.nulls[..]) {
+                (Datatype::Structured(_), nulls) if nulls.iter().any(Option::is_some) => Mask::Fields,
+                (Datatype::Scalar(_), [Some(blank)]) => Mask::Value(Mark::default(), Some(*blank)),
+                _ => Mask::None,
+            };
+        }
         Ok(())
     }
 

@@ -125,6 +125,8 @@ pub enum Mask {
     /// Elements for which another ndarray is true are masked. [`Mark`] is the position of the other ndarray
     /// in the tree's text.
     Ndarray(Mark),
+    /// Values that equal the null of their field, as the table of a FITS file has it.
+    Fields,
 }
 
 /// A number that marks elements as masked.

@@ -12,12 +12,12 @@ use std::ffi::OsString;
 use std::sync::Arc;
 
 use super::arrays::{self, ArrayEntry, FoundArrays, IMAGES, file_of};
-use super::ndarray::{Datatype, Ndarray, Scalar, Source};
+use super::ndarray::{Datatype, Mask, Ndarray, Number, Scalar, Source};
 use super::same_paths::{FileOrLink, is_mask, with_ending};
 use super::view::{AsdfFile, Directory, View};
 use crate::content::dir::{File, Node};
 use crate::content::path_dir::{Item, Items, PathDir};
-use crate::content::{Content, Text, any_piece};
+use crate::content::{Content, Text, any_piece, float16, half};
 use crate::error::Result;
 
 mod levels;
@@ -82,10 +82,27 @@ fn picture_file(file: &Arc<AsdfFile>, found: &FoundArrays, number: usize) -> Res
     let is_flags = item.is_some_and(|item| has_flags(item, array));
     let has_colors = !is_flags && has_colors(array);
     Ok(file_of(file, array, |elements| {
-        let shown = plane::Shown { is_flags, has_colors };
+        let masked = masked_number(array);
+        let shown = plane::Shown { is_flags, has_colors, masked };
         let picture = picture::Picture::new(elements, shown, &file.context.cache)?;
         Ok(Arc::new(picture) as Arc<dyn Content>)
     }))
+}
+
+/// Returns the number that masks the elements equal to it.
+fn masked_number(array: &Ndarray) -> Option<f64> {
+    let Mask::Value(_, Some(number)) = array.mask else { return None };
+    let number = match number {
+        Number::Int(value) => value as f64,
+        Number::Float(value) => value,
+        Number::Complex(..) => return None,
+    };
+    match array.datatype {
+        Some(Datatype::Scalar(Scalar::Complex64 | Scalar::Complex128)) => None,
+        Some(Datatype::Scalar(Scalar::Float16)) => Some(f64::from(float16(half(number)))),
+        Some(Datatype::Scalar(Scalar::Float32)) => Some(f64::from(number as f32)),
+        _ => Some(number),
+    }
 }
 
 /// True if the bits of an array are flags, by its name and type: `dq`, `pixeldq`, `flags`, `quality`, `mask` and so on.

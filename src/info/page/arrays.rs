@@ -26,7 +26,7 @@ const MAX_FILES: usize = 20_000;
 /// Maximum number of tables.
 const MAX_TABLES: usize = 8;
 /// The space for the numbers of an array in bytes.
-const STATISTICS: usize = 220;
+const STATISTICS: usize = 260;
 /// The space for type, shape, numbers and one more link of an array in another file, in bytes.
 const REFERENCE: usize = 1800;
 /// The keys, in lower case, of arrays that are listed first.

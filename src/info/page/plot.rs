@@ -2,7 +2,7 @@
 
 use super::arrays::{ArrayRow, Elements, Views};
 use super::html::{cut, escape, link};
-use super::sample::{Budget, Sample};
+use super::sample::{Budget, Sample, masks};
 use crate::content::short_number;
 use crate::error::Result;
 
@@ -25,7 +25,8 @@ pub(super) fn of_array(views: &Views, row: &ArrayRow, budget: &mut Budget) -> Re
     let file = format!("arrays/{}.npy", row.path);
     // A link of an unusually long path does not fit.
     let name = if file.len() < 600 { link(&file, &path) } else { escape(&path) };
-    let curve = Curve::of_sample(&elements, &sample);
+    let masks = masks(views, row, &elements, &sample)?;
+    let curve = Curve::of_sample(&elements, &sample, &masks);
     Ok(format!("<figure>{}<figcaption>{name}</figcaption></figure>", curve.svg(&path, &sample.words)))
 }
 
@@ -43,13 +44,16 @@ impl Curve {
         Self { columns: vec![None; COLUMNS], from, to }
     }
 
-    /// Gathers the elements of a sample by their index.
-    fn of_sample(elements: &Elements, sample: &Sample) -> Self {
+    /// Gathers the elements of a sample that are not masked by their index.
+    fn of_sample(elements: &Elements, sample: &Sample, masks: &[Vec<u8>]) -> Self {
         let last = elements.count.saturating_sub(1) as f64;
         let mut curve = Self::new(0.0, last);
-        for (first, run) in &sample.runs {
-            for (index, number) in (*first..).zip(elements.numbers(run)) {
-                curve.add(index as f64, number);
+        for (n, (first, run)) in sample.runs.iter().enumerate() {
+            let mask = masks.get(n).map(Vec::as_slice).unwrap_or_default();
+            for (k, number) in elements.numbers(run).enumerate() {
+                if mask.get(k).is_none_or(|is_masked| *is_masked == 0) {
+                    curve.add((*first + k as u64) as f64, number);
+                }
             }
         }
         curve

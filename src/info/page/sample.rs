@@ -179,7 +179,28 @@ impl Elements {
     }
 }
 
-/// Returns least, greatest, mean and the number of NaNs of an array.
+/// Returns a byte for each element of a sample of an array, not 0 if the element is masked; nothing if the array has no
+/// mask.
+pub(super) fn masks(
+    views: &Views,
+    row: &ArrayRow,
+    elements: &Elements,
+    sample: &Sample,
+) -> Result<Vec<Vec<u8>>> {
+    let Some(mask) = views.elements(&format!("{}.mask", row.path))? else { return Ok(Vec::new()) };
+    if mask.datatype != Datatype::Bool8 || mask.count != elements.count {
+        return Ok(Vec::new());
+    }
+    let mut masks = Vec::with_capacity(sample.runs.len());
+    for (first, run) in &sample.runs {
+        let mut masked = vec![0; run.len() / usize::try_from(elements.item).unwrap_or(usize::MAX)];
+        read_exact_at(&*mask.content, *first, &mut masked)?;
+        masks.push(masked);
+    }
+    Ok(masks)
+}
+
+/// Returns least, greatest, mean and the number of NaNs of an array without its masked elements, and the number of these.
 pub(super) fn statistics(views: &Views, row: &ArrayRow, budget: &mut Budget) -> Result<String> {
     let Some(elements) = views.elements(&row.path)? else { return Ok(String::new()) };
     if !elements.are_numbers() || elements.count == 0 {
@@ -191,9 +212,14 @@ pub(super) fn statistics(views: &Views, row: &ArrayRow, budget: &mut Budget) -> 
     let mut sum = 0.0;
     let mut finite: u64 = 0;
     let mut nans: u64 = 0;
-    for (_, run) in &sample.runs {
-        for number in elements.numbers(run) {
-            if number.is_nan() {
+    let mut masked: u64 = 0;
+    let masks = masks(views, row, &elements, &sample)?;
+    for (n, (_, run)) in sample.runs.iter().enumerate() {
+        let mask = masks.get(n).map(Vec::as_slice).unwrap_or_default();
+        for (k, number) in elements.numbers(run).enumerate() {
+            if mask.get(k).is_some_and(|is_masked| *is_masked != 0) {
+                masked += 1;
+            } else if number.is_nan() {
                 nans += 1;
             } else {
                 least = least.min(number);
@@ -214,6 +240,9 @@ pub(super) fn statistics(views: &Views, row: &ArrayRow, budget: &mut Budget) -> 
     }
     if nans > 0 {
         text += &format!("{}{nans} NaN", if text.is_empty() { "" } else { ", " });
+    }
+    if masked > 0 {
+        text += &format!("{}without {masked} masked", if text.is_empty() { "" } else { ", " });
     }
     Ok(format!("{} <small>({})</small>", escape(&text), escape(&sample.words)))
 }

@@ -236,3 +236,28 @@ def test_chunks_that_were_never_written_have_the_fill_value():
     filled = zarr.open_group(store, mode="r", zarr_format=3)["filled"][...]
     assert (filled[:2] == 7).all() and (filled[2:4].ravel() == range(12, 24)).all() and (filled[4:] == 7).all()
     assert (filled == arrays["filled"]).all()
+
+
+def test_masked_elements_are_missing(tmp_path):
+    import asdf
+
+    mask = [[False, True, False], [True, False, False]]
+    floats = numpy.ma.masked_array(numpy.arange(6, dtype="f4").reshape(2, 3), mask)
+    integers = numpy.ma.masked_array(numpy.arange(6, dtype="u2").reshape(2, 3), mask)
+    asdf.AsdfFile({"floats": floats, "integers": integers, "plain": numpy.arange(6)}).write_to(tmp_path / "a.asdf")
+    dataset = xarray.open_dataset(tmp_path / "a.asdf", engine="asdf-mount")
+    assert dataset["floats"].dtype == "f4" and dataset["integers"].dtype == "u2"
+    numpy.testing.assert_array_equal(dataset["floats"].values, floats.filled(numpy.nan))
+    assert float(dataset["floats"].mean()) == floats.mean()
+    numpy.testing.assert_array_equal(dataset["floats"][1, ::-1].values, floats.filled(numpy.nan)[1, ::-1])
+    assert numpy.isnan(dataset["floats"][0, 1].values)
+    numpy.testing.assert_array_equal(dataset["integers"].values, integers.filled(65535))
+    assert dataset["integers"].attrs["_FillValue"] == 65535 and "_FillValue" not in dataset["plain"].attrs
+    numpy.testing.assert_array_equal(xarray.decode_cf(dataset)["integers"].values, integers.astype("f8").filled(numpy.nan))
+
+
+def test_numbers_that_mean_no_value_in_fits_are_missing():
+    dataset = xarray.open_dataset(ROOT / "tests/fixtures/fits/nulls.fits", engine="asdf-mount")
+    for name in ("i2", "scaled"):
+        assert numpy.isnan(dataset[name].values).sum() == 3
+    assert numpy.isnan(xarray.decode_cf(dataset[["u2"]])["u2"].values).sum() == 3

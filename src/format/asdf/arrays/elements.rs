@@ -89,6 +89,13 @@ impl Elements {
         Ok(self.truths(content.ok_or_else(Self::unknown_type)?))
     }
 
+    /// Returns a boolean for each value: true if it equals the null of its field.
+    fn null_fields(&self, nulls: &[Option<Number>]) -> Result<Self> {
+        let Datatype::Structured(fields) = &self.datatype else { return Err(Self::unknown_type()) };
+        let content = masks::values_null(self.content.clone(), fields, nulls, MAX_VALUES)?;
+        Ok(Self { datatype: self.datatype.of_mask(), ..self.truths(content) })
+    }
+
     /// Returns the mask of an array, from elements in C order: true where they are not zero. A structured mask
     /// has a boolean for each field.
     fn nonzero(&self, of: &Self) -> Result<Self> {
@@ -247,6 +254,10 @@ impl Origin {
                     let content = content_in_tree(file, &masked.of, true)?;
                     Ok(elements.truths(content))
                 });
+            }
+            MaskedBy::Fields => {
+                let nulls = file.fits.as_ref().map_or(&[][..], |fits| fits.nulls(&masked.of));
+                origin.elements = origin.elements.and_then(|elements| elements.null_fields(nulls));
             }
             MaskedBy::Array(mask) => {
                 let mask = Self::of(file, mask);

@@ -45,12 +45,17 @@ pub(in super::super) enum MaskedBy {
     Null,
     /// Elements are masked where another array is not zero. That array may be broadcast.
     Array(Arc<Ndarray>),
+    /// Values that equal the null of their field are masked.
+    Fields,
 }
 
 impl Masked {
     /// True if the mask has a boolean for each field of a structured array.
     pub(in super::super) fn has_fields(&self) -> bool {
-        matches!(&self.by, MaskedBy::Array(mask) if matches!(mask.datatype, Some(Datatype::Structured(_))))
+        match &self.by {
+            MaskedBy::Array(mask) => matches!(mask.datatype, Some(Datatype::Structured(_))),
+            by => matches!(by, MaskedBy::Fields),
+        }
     }
 }
 

@@ -296,8 +296,11 @@ struct MergedNodes {
     sources: HashSet<Id>,
 }
 
-/// Returns the mask of an array if it is a number, or comes from nulls in an inline array.
-fn own_mask(array: &Ndarray) -> Option<MaskedBy> {
+/// Returns the mask of an array if it is a number, or comes from nulls in an inline array or in a FITS table.
+pub(in super::super) fn own_mask(array: &Ndarray) -> Option<MaskedBy> {
+    if array.mask == Mask::Fields {
+        return Some(MaskedBy::Fields);
+    }
     let Some(Datatype::Scalar(scalar)) = &array.datatype else { return None };
     match (&array.mask, &array.source) {
         (Mask::Value(_, Some(number)), _) => {

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::super::ndarray::{Byteorder, Number, Scalar};
+use super::super::ndarray::{Byteorder, Datatype, Field, Number, Scalar};
 use super::value::half_as_float;
 use crate::content::{Content, Gather, Soundness, half, read_exact_at};
 use crate::error::{Error, Result};
@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 const SPAN: usize = 64 << 10;
 
 /// Returns a boolean for each element: true if it equals `number`.
-pub(super) fn equal_to(
+pub(in super::super) fn equal_to(
     elements: Arc<dyn Content>,
     (scalar, byteorder): (Scalar, Byteorder),
     number: Number,
@@ -29,13 +29,44 @@ pub(super) fn not_zero(elements: Arc<dyn Content>, item: u64) -> Arc<dyn Content
 /// Returns a boolean for each value of structured elements: true if it is not zero. `sizes` are the sizes of the
 /// values of an element.
 pub(super) fn values_not_zero(elements: Arc<dyn Content>, sizes: &[u64]) -> Result<Arc<dyn Content>> {
-    let mut ends = Vec::with_capacity(sizes.len());
-    let mut end = 0_u64;
-    for size in sizes {
-        end = end.checked_add(*size).ok_or_else(|| Error::damaged("the elements are too long"))?;
-        ends.push(usize::try_from(end).map_err(|_| Error::damaged("the elements are too long"))?);
+    tested(elements, sizes.iter().map(|size| (*size, Test::NotZero)))
+}
+
+/// Returns a boolean for each value of structured elements: true if it equals the null of its field. There are `nulls` for
+/// all fields; `most` is the maximum number of values of an element.
+pub(super) fn values_null(
+    elements: Arc<dyn Content>,
+    fields: &[Field],
+    nulls: &[Option<Number>],
+    most: usize,
+) -> Result<Arc<dyn Content>> {
+    let unknown = || Error::damaged("the elements have values of unknown types, or too many");
+    let mut tests = Vec::new();
+    for (field, null) in fields.iter().zip(nulls) {
+        let Datatype::Scalar(scalar) = field.datatype else { return Err(unknown()) };
+        let size = scalar.size().ok_or_else(unknown)?;
+        let count = field.shape.iter().try_fold(1_u64, |product, len| product.checked_mul(*len));
+        let count = count.and_then(|count| usize::try_from(count).ok()).ok_or_else(unknown)?;
+        if count > most - tests.len().min(most) {
+            return Err(unknown());
+        }
+        let byteorder = field.byteorder.unwrap_or(Byteorder::Big);
+        let test = null.map_or(Test::Never, |null| Test::Equals(scalar, byteorder, null));
+        tests.extend(std::iter::repeat_n((size, test), count));
     }
-    Ok(Arc::new(FieldTruths { elements, ends }))
+    tested(elements, tests.into_iter())
+}
+
+/// Returns a boolean for each value of structured elements, from their sizes and tests.
+fn tested(elements: Arc<dyn Content>, tests: impl Iterator<Item = (u64, Test)>) -> Result<Arc<dyn Content>> {
+    let mut values = Vec::new();
+    let mut end = 0_u64;
+    for (size, test) in tests {
+        end = end.checked_add(size).ok_or_else(|| Error::damaged("the elements are too long"))?;
+        let end = usize::try_from(end).map_err(|_| Error::damaged("the elements are too long"))?;
+        values.push((end, test));
+    }
+    Ok(Arc::new(FieldTruths { elements, values }))
 }
 
 /// Broadcasts elements of `item` booleans in C order from one shape to another, as numpy does for masks.
@@ -87,12 +118,14 @@ fn strides(from: &[u64], to: &[u64]) -> Option<Vec<i64>> {
 enum Test {
     Equals(Scalar, Byteorder, Number),
     NotZero,
+    Never,
 }
 
 impl Test {
     fn of(self, element: &[u8]) -> bool {
         match self {
             Self::NotZero => element.iter().any(|byte| *byte != 0),
+            Self::Never => false,
             Self::Equals(scalar, byteorder, number) => {
                 let mut little = [0; 16];
                 let Some(bytes) = little.get_mut(..element.len()) else { return false };
@@ -221,30 +254,30 @@ impl Content for Truths {
     }
 }
 
-/// A boolean for each value of structured elements: true if it is not zero.
+/// The results of tests, with a boolean for each value of structured elements.
 #[derive(Debug)]
 struct FieldTruths {
     elements: Arc<dyn Content>,
-    /// The end of each value in its element.
-    ends: Vec<usize>,
+    /// The end of each value in its element, and its test.
+    values: Vec<(usize, Test)>,
 }
 
 impl FieldTruths {
     /// Length of an element, in bytes.
     fn item(&self) -> usize {
-        self.ends.last().copied().unwrap_or_default()
+        self.values.last().map(|(end, _)| *end).unwrap_or_default()
     }
 }
 
 impl Content for FieldTruths {
     fn len(&self) -> u64 {
         let count = self.elements.len().checked_div(self.item() as u64).unwrap_or_default();
-        count.saturating_mul(self.ends.len() as u64)
+        count.saturating_mul(self.values.len() as u64)
     }
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
         let wanted = self.len().saturating_sub(offset).min(buf.len() as u64) as usize;
-        let count = self.ends.len() as u64;
+        let count = self.values.len() as u64;
         let mut element = vec![0; self.item()];
         let mut held = None;
         for (done, truth) in buf[..wanted].iter_mut().enumerate() {
@@ -257,8 +290,9 @@ impl Content for FieldTruths {
                 }
             }
             let value = (at % count) as usize;
-            let start = value.checked_sub(1).map_or(0, |before| self.ends[before]);
-            *truth = u8::from(element[start..self.ends[value]].iter().any(|byte| *byte != 0));
+            let start = value.checked_sub(1).map_or(0, |before| self.values[before].0);
+            let (end, test) = self.values[value];
+            *truth = u8::from(test.of(&element[start..end]));
         }
         Ok(wanted)
     }
@@ -274,7 +308,7 @@ impl Content for FieldTruths {
     fn soundness(&self) -> Soundness {
         match self.elements.soundness() {
             Soundness::Broken(from) => {
-                Soundness::Broken(from / (self.item() as u64).max(1) * self.ends.len() as u64)
+                Soundness::Broken(from / (self.item() as u64).max(1) * self.values.len() as u64)
             }
             known => known,
         }

@@ -106,6 +106,7 @@ fn by_array(array: &Arc<Ndarray>, mask: &Arc<Ndarray>) -> Masked {
 fn suits(array: &Ndarray, by: &MaskedBy) -> bool {
     match (by, &array.datatype) {
         (MaskedBy::Array(mask), Some(of)) => mask.datatype.as_ref().is_some_and(|mask| has_values(mask, of)),
+        (MaskedBy::Fields, _) => true,
         (_, of) => matches!(of, Some(Datatype::Scalar(_))),
     }
 }

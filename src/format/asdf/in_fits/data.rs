@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::header::Header;
 use crate::content::{Content, Conversion, Recoded};
 use crate::error::Result;
-use crate::format::asdf::ndarray::{Datatype, Field, Scalar};
+use crate::format::asdf::ndarray::{Datatype, Field, Number, Scalar};
 
 /// Maximum number of columns, which the standard sets.
 const MAX_COLUMNS: u64 = 999;
@@ -20,6 +20,8 @@ pub(in super::super) struct HduArray {
     pub datatype: Datatype,
     /// The units of a table's columns.
     pub units: Vec<Option<String>>,
+    /// The numbers that mean no value: of an image whose integers are not made floats, or of each column of a table.
+    pub nulls: Vec<Option<Number>>,
     /// True if the stored bytes are those of the array.
     is_stored: bool,
     /// The names of the columns that are left out.
@@ -75,14 +77,24 @@ impl HduArray {
     }
 }
 
-/// The type of a stored number, as an image's `BITPIX` or a column's letter gives it, and its conversion.
+/// A number as it is stored, and as it is shown.
+struct ShownNumber {
+    scalar: Scalar,
+    change: Conversion,
+    /// The number that is shown for no value. It is NaN if the stored integers become floats.
+    null: Option<Number>,
+}
+
+/// Returns the type of a stored number, as an image's `BITPIX` or a column's letter gives it, and its conversion. `null` is
+/// the integer that is stored for no value (`BLANK`, `TNULL`).
 fn number(
     width: usize,
     is_float: bool,
     scale: f64,
     zero: f64,
     is_image: bool,
-) -> Option<(Scalar, Conversion)> {
+    null: Option<i64>,
+) -> Option<ShownNumber> {
     let stored = match (width, is_float) {
         (1, false) => Scalar::Uint8,
         (2, false) => Scalar::Int16,
@@ -92,8 +104,11 @@ fn number(
         (8, true) => Scalar::Float64,
         _ => return None,
     };
-    if (scale, zero) == (1.0, 0.0) {
-        return Some((stored, Conversion::None(width)));
+    let null = null.filter(|_| !is_float);
+    // astropy shows integers of an image with `BLANK` as floats, with NaN for this number.
+    if (scale, zero) == (1.0, 0.0) && !(is_image && null.is_some()) {
+        let null = null.map(|null| Number::Int(null.into()));
+        return Some(ShownNumber { scalar: stored, change: Conversion::None(width), null });
     }
     let flipped = match stored {
         Scalar::Uint8 => Some((Scalar::Int8, -128.0)),
@@ -105,13 +120,16 @@ fn number(
     if let Some((scalar, offset)) = flipped
         && (scale, zero) == (1.0, offset)
     {
-        return Some((scalar, Conversion::Number { width, reverse: false, flip: true }));
+        let change = Conversion::Number { width, reverse: false, flip: true };
+        let null = null.map(|null| Number::Int(i128::from(null) + offset as i128));
+        return Some(ShownNumber { scalar, change, null });
     }
     // astropy scales images of short numbers to float32.
     let is_short = is_image && (width <= 2 || stored == Scalar::Float32);
-    let scaled =
-        Conversion::Scaled { width, is_float, is_short, scale: scale.to_bits(), zero: zero.to_bits() };
-    Some((if is_short { Scalar::Float32 } else { Scalar::Float64 }, scaled))
+    let change =
+        Conversion::Scaled { width, is_float, is_short, scale: scale.to_bits(), zero: zero.to_bits(), null };
+    let scalar = if is_short { Scalar::Float32 } else { Scalar::Float64 };
+    Some(ShownNumber { scalar, change, null: null.map(|_| Number::Float(f64::NAN)) })
 }
 
 fn image(header: &Header, data: &Range<u64>) -> OrReason<HduArray> {
@@ -119,7 +137,9 @@ fn image(header: &Header, data: &Range<u64>) -> OrReason<HduArray> {
     let width = (bits.unsigned_abs() / 8) as usize;
     let scale = header.float("BSCALE").unwrap_or(1.0);
     let zero = header.float("BZERO").unwrap_or(0.0);
-    let (scalar, change) = number(width, bits < 0, scale, zero, true).ok_or("its type is not known")?;
+    let blank = header.integer("BLANK");
+    let ShownNumber { scalar, change, null } =
+        number(width, bits < 0, scale, zero, true, blank).ok_or("its type is not known")?;
     let axes = header.count("NAXIS").unwrap_or_default();
     let dimensions: Option<Vec<u64>> = (1..=axes).rev().map(|n| header.count(&format!("NAXIS{n}"))).collect();
     let dimensions = dimensions.ok_or("an axis has no length")?;
@@ -129,6 +149,7 @@ fn image(header: &Header, data: &Range<u64>) -> OrReason<HduArray> {
         dimensions,
         datatype: Datatype::Scalar(scalar),
         units: Vec::new(),
+        nulls: vec![null.filter(|null| matches!(null, Number::Int(_)))],
         is_stored: matches!(change, Conversion::None(_)),
         left_out: Vec::new(),
         place: data.start,
@@ -140,6 +161,7 @@ fn image(header: &Header, data: &Range<u64>) -> OrReason<HduArray> {
 /// A column of a binary table.
 struct Column {
     field: Option<Field>,
+    null: Option<Number>,
     parts: (Conversion, usize),
     len: u64,
 }
@@ -152,6 +174,7 @@ fn table(header: &Header, data: &Range<u64>) -> OrReason<HduArray> {
         row.checked_mul(rows).filter(|len| *len <= data.end - data.start).ok_or("it is too large")?;
     let mut fields = Vec::new();
     let mut units = Vec::new();
+    let mut nulls = Vec::new();
     let mut left_out = Vec::new();
     let mut parts = Vec::new();
     let mut len = 0_u64;
@@ -166,6 +189,7 @@ fn table(header: &Header, data: &Range<u64>) -> OrReason<HduArray> {
             Some(field) => {
                 fields.push(Field { name, ..field });
                 units.push(header.text(&format!("TUNIT{n}")).filter(|unit| !unit.is_empty()));
+                nulls.push(column.null);
             }
             None => left_out.push(name),
         }
@@ -188,6 +212,7 @@ fn table(header: &Header, data: &Range<u64>) -> OrReason<HduArray> {
         dimensions: vec![rows],
         datatype: Datatype::Structured(fields),
         units,
+        nulls,
         is_stored: parts.iter().all(|(change, _)| matches!(change, Conversion::None(_))),
         left_out,
         place: data.start,
@@ -205,22 +230,23 @@ fn column(header: &Header, n: u64) -> Option<Column> {
     let letter = form[digits..].chars().next()?;
     let scale = header.float(&format!("TSCAL{n}")).unwrap_or(1.0);
     let zero = header.float(&format!("TZERO{n}")).unwrap_or(0.0);
-    let plain = |scalar: Scalar, width: usize| Some((scalar, Conversion::None(width)));
-    let numbers = |width, is_float| number(width, is_float, scale, zero, false);
-    let (scalar, change) = match letter {
-        'L' => (Scalar::Bool8, Conversion::Truth),
+    let of = |scalar: Scalar, change: Conversion| ShownNumber { scalar, change, null: None };
+    let null = header.integer(&format!("TNULL{n}")).filter(|_| letter != 'X');
+    let numbers = |width, is_float| number(width, is_float, scale, zero, false, null);
+    let ShownNumber { scalar, change, null } = match letter {
+        'L' => of(Scalar::Bool8, Conversion::Truth),
         'X' | 'B' => numbers(1, false)?,
         'I' => numbers(2, false)?,
         'J' => numbers(4, false)?,
         'K' => numbers(8, false)?,
         'E' => numbers(4, true)?,
         'D' => numbers(8, true)?,
-        'C' => plain(Scalar::Complex64, 8)?,
-        'M' => plain(Scalar::Complex128, 16)?,
-        'A' => plain(Scalar::Ascii(repeat), 1)?,
+        'C' => of(Scalar::Complex64, Conversion::None(8)),
+        'M' => of(Scalar::Complex128, Conversion::None(16)),
+        'A' => of(Scalar::Ascii(repeat), Conversion::None(1)),
         'P' | 'Q' => {
             let len = repeat.min(1) * if letter == 'P' { 8 } else { 16 };
-            return Some(Column { field: None, parts: (Conversion::Skip(len as usize), 1), len });
+            return Some(Column { field: None, null: None, parts: (Conversion::Skip(len as usize), 1), len });
         }
         _ => return None,
     };
@@ -229,7 +255,7 @@ fn column(header: &Header, n: u64) -> Option<Column> {
     let len = count.checked_mul(width).filter(|len| *len <= MAX_ITEM)?;
     let parts = (change, count as usize);
     if count == 0 {
-        return Some(Column { field: None, parts, len });
+        return Some(Column { field: None, null: None, parts, len });
     }
     let shape = shape_of(header, n, count);
     let (scalar, shape) = match scalar {
@@ -242,7 +268,7 @@ fn column(header: &Header, n: u64) -> Option<Column> {
         scalar => (scalar, shape),
     };
     let field = Field { name: String::new(), datatype: Datatype::Scalar(scalar), byteorder: None, shape };
-    Some(Column { field: Some(field), parts, len })
+    Some(Column { field: Some(field), null, parts, len })
 }
 
 /// Returns the shape of a column's items, as `TDIM` gives it; empty if it does not fit.

@@ -61,6 +61,8 @@ pub(super) struct Shown {
     pub(super) is_flags: bool,
     /// True if the last dimension has the colors of a pixel.
     pub(super) has_colors: bool,
+    /// The number of masked elements, which are shown as NaN is.
+    pub(super) masked: Option<f64>,
 }
 
 /// A dimension, in the order of the elements' offsets.
@@ -117,6 +119,7 @@ pub(super) struct Plane {
     /// True if the colors of a place lie apart, and are read one after the other.
     are_colors_apart: bool,
     is_flags: bool,
+    masked: Option<f64>,
     /// The greatest number of the elements' type, if they are unsigned integers.
     pub largest: Option<f64>,
     to_number: ToNumber,
@@ -200,6 +203,7 @@ impl Plane {
             colors,
             are_colors_apart,
             is_flags: shown.is_flags,
+            masked: shown.masked.filter(|_| !shown.is_flags),
             largest: match scalar {
                 Scalar::Uint8 => Some(u8::MAX.into()),
                 Scalar::Uint16 => Some(u16::MAX.into()),
@@ -546,6 +550,9 @@ impl Plane {
     /// Returns the number that an element shows.
     fn number(&self, element: &[u8]) -> f64 {
         let number = (self.to_number)(element);
+        if self.masked == Some(number) {
+            return f64::NAN;
+        }
         // The highest of the flags in a signed integer.
         if self.is_flags && number < 0.0 { number + 2_f64.powi(8 * self.item as i32) } else { number }
     }

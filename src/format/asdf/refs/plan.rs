@@ -148,7 +148,8 @@ impl Plan {
         if array.mask != Mask::None {
             return Err("it has a mask".into());
         }
-        let (place, len) = in_hdu.place_of_elements().ok_or("its numbers are stored with BZERO or BSCALE")?;
+        let (place, len) =
+            in_hdu.place_of_elements().ok_or("its numbers are stored with BZERO, BSCALE or BLANK")?;
         if place.checked_add(len).is_none_or(|end| end > fits.stat.size) {
             return Err("its extension is cut off".into());
         }

@@ -3,8 +3,8 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::super::arrays::{Elements, Order, file_of};
-use super::super::ndarray::{Byteorder, Datatype, Field, Ndarray, Scalar};
+use super::super::arrays::{Elements, Order, equal_to, file_of};
+use super::super::ndarray::{Byteorder, Datatype, Field, Ndarray, Number, Scalar};
 use super::super::view::AsdfFile;
 use super::search::Source;
 use super::survey::FoundTables;
@@ -146,7 +146,10 @@ impl TableParts {
             missing,
         };
         let columns = match &elements.datatype {
-            Datatype::Structured(fields) if source.name.is_empty() => array.fields(fields, lists)?,
+            Datatype::Structured(fields) if source.name.is_empty() => {
+                let nulls = file.fits.as_ref().map_or(&[][..], |fits| fits.nulls(&source.array));
+                array.fields(fields, lists, nulls)?
+            }
             datatype => {
                 let column = match decision {
                     Some(decision) => in_lists(array.timestamps(decision), lists),
@@ -277,7 +280,7 @@ impl Array {
     fn column(&self, datatype: &Datatype, lists: &[u64]) -> Result<Column> {
         let column = match datatype {
             Datatype::Structured(fields) => Column::Group {
-                columns: self.fields(fields, &[])?,
+                columns: self.fields(fields, &[], &[])?,
                 // Lists in a missing group would have no items, so the length of the file would depend on the
                 // data.
                 nullable: self.missing.is_some() && !has_lists(fields),
@@ -319,8 +322,14 @@ impl Array {
         Ok(Column::Group { columns, nullable: self.missing.is_some() })
     }
 
-    /// Returns the fields of a structured array as columns. Their rows are nested lists of these lengths.
-    fn fields(&self, fields: &[Field], lists: &[u64]) -> Result<Vec<(String, Column)>> {
+    /// Returns the fields of a structured array as columns. Their rows are nested lists of these lengths. Values that
+    /// equal the number in `nulls` for their field are missing.
+    fn fields(
+        &self,
+        fields: &[Field],
+        lists: &[u64],
+        nulls: &[Option<Number>],
+    ) -> Result<Vec<(String, Column)>> {
         let size = |field: &Field| {
             field.shape.iter().try_fold(field.datatype.size()?, |size, len| size.checked_mul(*len))
         };
@@ -335,7 +344,10 @@ impl Array {
             let items = field.shape.iter().product::<u64>();
             let byteorder = field.byteorder.unwrap_or(self.byteorder);
             let part = self.part(offset, bytes, record, byteorder)?;
-            let part = part.in_items(items)?;
+            let mut part = part.in_items(items)?;
+            if let (Some(Some(null)), Datatype::Scalar(scalar)) = (nulls.get(n), &field.datatype) {
+                part.missing = equal_to(part.content.clone(), (*scalar, byteorder), *null);
+            }
             columns.push((name, part.column(&field.datatype, &[lists, &field.shape].concat())?));
             offset += bytes;
         }
