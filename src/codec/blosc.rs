@@ -44,7 +44,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 pub(crate) use buffer::Buffer;
 pub(crate) use frame::Frame;
-pub(crate) use frame_chunks::{FrameChunk, FrameChunks, OneBuffer};
+pub(crate) use frame_chunks::{FrameChunk, FrameChunks, NotStored, OneBuffer};
 pub(crate) use header::{HEADER_SIZE, Header, Inner, Shuffle, Special, codec_name};
 pub(crate) use payload::{Buffers, DecodedRun, Payload, RUN_BUFFERS, RUN_BYTES};
 pub(crate) use scratch::Scratch;

@@ -9,6 +9,7 @@
 //! | [`msgpack`] | the values of metalayers |
 //! | [`meta`] | metalayers as JSON |
 //! | [`container`] | the file as a directory |
+//! | [`elsewhere`] | frames whose data are elsewhere: lazy expressions, caches of proxies |
 //! | [`facts`], [`tree`] | the facts of a chunk; the text of `tree.yaml` |
 
 use std::sync::Arc;
@@ -20,6 +21,7 @@ use crate::source::{Source, SourceStat};
 
 mod array;
 mod container;
+mod elsewhere;
 mod facts;
 mod meta;
 mod msgpack;

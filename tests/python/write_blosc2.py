@@ -24,6 +24,8 @@ PIPELINES = [
     [Filter.DELTA],
     [Filter.DELTA, Filter.SHUFFLE],
     [Filter.SHUFFLE, Filter.BYTEDELTA],
+    [Filter.SHUFFLE, Filter.DELTA],
+    [Filter.BITSHUFFLE, Filter.DELTA],
 ]
 
 

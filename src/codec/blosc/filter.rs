@@ -112,10 +112,14 @@ pub(super) fn steps(filters: &Filters, typesize: usize) -> Result<impl Iterator<
         *step = filter.step(typesize)?;
     }
     let steps = steps.into_iter().flatten();
-    // Blosc2 takes the differences to the bytes that it was given, so only the first filter can be undone.
-    if steps.clone().skip_while(|step| *step != FilterStep::Delta).count() > 1 {
+    // Differences are those of the bytes that the filter got to a first block before all filters. Blosc2 undoes them if
+    // delta is the first or the last filter; between others it fails for some data.
+    let is_delta = |step: &FilterStep| *step == FilterStep::Delta;
+    let after = steps.clone().skip_while(|step| is_delta(step));
+    let begins = steps.clone().next().as_ref().is_some_and(is_delta);
+    if after.clone().skip_while(|step| !is_delta(step)).any(|step| begins || !is_delta(&step)) {
         return Err(Error::unsupported(
-            "a Blosc2 chunk has another filter before delta, which Blosc2 can't undo",
+            "a Blosc2 chunk has delta between other filters, which Blosc2 itself can't always undo",
         ));
     }
     Ok(steps)
@@ -196,6 +200,9 @@ mod tests {
     fn filters_are_undone_in_reverse() {
         let steps: Vec<FilterStep> = steps(&list([3, 4, 0, 1, 35, 36]), 4).unwrap().collect();
         assert_eq!(steps, [FilterStep::ByteDelta(4), FilterStep::Unshuffle(4), FilterStep::Delta]);
+        for codes in [[1, 3, 0, 0, 0, 0], [3, 3, 0, 0, 0, 0], [3, 0, 0, 0, 0, 0], [1, 2, 4, 3, 3, 0]] {
+            assert!(super::steps(&list(codes), 4).is_ok(), "{codes:?}");
+        }
     }
 
     #[test]
@@ -204,7 +211,8 @@ mod tests {
             ([32, 0, 0, 0, 0, 0], "ndcell"),
             ([0, 33, 0, 0, 0, 1], "ndmean"),
             ([0, 0, 160, 0, 0, 0], "filter 160"),
-            ([1, 3, 0, 0, 0, 0], "before delta"),
+            ([1, 3, 1, 0, 0, 0], "delta between other filters"),
+            ([3, 1, 3, 0, 0, 0], "delta between other filters"),
         ] {
             let error = steps(&list(codes), 4).map(|_| ()).unwrap_err();
             assert_eq!(error.kind(), crate::Kind::Unsupported);

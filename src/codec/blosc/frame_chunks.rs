@@ -34,6 +34,35 @@ pub(crate) struct FrameChunk {
     pub(crate) header: Header,
 }
 
+/// The chunks of a frame that are there only for their places. Each kind has the reason.
+#[derive(Debug)]
+pub(crate) enum NotStored {
+    /// All of them; the frame is something else.
+    All(String),
+    /// Those without all of their `each` bits.
+    Unfetched { bits: Vec<u8>, each: u64, why: String },
+    /// Those without blocks.
+    Special(String),
+}
+
+impl NotStored {
+    /// Returns the reason why the data of chunk `n` are not in the frame; `None` if they are.
+    fn reason(&self, n: u64, header: &Header) -> Option<String> {
+        let (is_stored, why) = match self {
+            Self::All(why) => return Some(format!("the frame {why}")),
+            Self::Unfetched { bits, each, why } => (has_all_bits(bits, *each, n), why),
+            Self::Special(why) => (header.special().is_none(), why),
+        };
+        (!is_stored).then(|| why.clone())
+    }
+}
+
+/// True if all `each` bits of chunk `n` are set. There are as many bits as the chunks need, so nothing overflows.
+fn has_all_bits(bits: &[u8], each: u64, n: u64) -> bool {
+    let is_set = |bit: u64| bits.get((bit / 8) as usize).is_some_and(|byte| byte >> (bit % 8) & 1 != 0);
+    (n * each..(n + 1) * each).all(is_set)
+}
+
 /// The chunks of a frame.
 #[derive(Debug)]
 pub(crate) struct FrameChunks {
@@ -46,6 +75,7 @@ pub(crate) struct FrameChunks {
     ends: OnceLock<Vec<u64>>,
     /// The chunk that was found last, with its number.
     last: Mutex<Option<Numbered>>,
+    not_stored: Option<NotStored>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -57,8 +87,15 @@ struct Numbered {
 impl FrameChunks {
     /// Finds the index of the frame at the start of `stored`.
     pub(crate) fn new(stored: Arc<dyn Content>, frame: Frame, cache: &Arc<Cache>) -> Result<Self> {
-        let mut chunks =
-            Self { stored, frame, index: None, count: 0, ends: OnceLock::new(), last: Mutex::default() };
+        let mut chunks = Self {
+            stored,
+            frame,
+            index: None,
+            count: 0,
+            ends: OnceLock::new(),
+            last: Mutex::default(),
+            not_stored: None,
+        };
         if chunks.frame.nbytes == 0 {
             return Ok(chunks);
         }
@@ -88,6 +125,43 @@ impl FrameChunks {
         let index = OneBuffer { stored: chunks.stored.clone(), at, header };
         chunks.index = Some(Payload::new(Arc::new(index), len, cache).content());
         Ok(chunks)
+    }
+
+    /// Makes reads of these chunks fail.
+    pub(crate) fn leave_out(&mut self, not_stored: Option<NotStored>) {
+        self.not_stored = not_stored;
+    }
+
+    /// Returns the reason why no chunk has data; `None` if chunks have.
+    pub(crate) fn lack(&self) -> Option<&str> {
+        match &self.not_stored {
+            Some(NotStored::All(why)) => Some(why),
+            _ => None,
+        }
+    }
+
+    /// Returns a note on the chunks whose data a proxy has not fetched.
+    pub(crate) fn unfetched(&self) -> Option<String> {
+        match self.not_stored.as_ref()? {
+            NotStored::All(_) => None,
+            NotStored::Special(_) => Some(
+                "the frame is the cache of a proxy that does not say what it has fetched: chunks without blocks can't be \
+                 read"
+                    .to_owned(),
+            ),
+            NotStored::Unfetched { bits, each, .. } => {
+                let count = self.count;
+                let fetched = (0..bits.len() as u64 * 8 / each).filter(|n| has_all_bits(bits, *each, *n)).count();
+                // The last byte may have more bits than there are chunks.
+                let missing = count.saturating_sub(fetched as u64);
+                (missing > 0).then(|| {
+                    format!(
+                        "the frame is the cache of a proxy, which has not fetched {missing} of {count} chunks: they can't \
+                         be read"
+                    )
+                })
+            }
+        }
     }
 
     /// Returns the header of the frame.
@@ -130,6 +204,10 @@ impl FrameChunks {
         }
         let len = self.range(n)?.len;
         let chunk = self.stored_chunk(n, len)?;
+        if let Some(why) = self.not_stored.as_ref().and_then(|not_stored| not_stored.reason(n, &chunk.header))
+        {
+            return Err(Error::unsupported(why));
+        }
         if u64::from(chunk.header.nbytes()) != len {
             let what = format!("it decodes to {} bytes, but the frame says {len}", chunk.header.nbytes());
             return Err(placed(Error::damaged(what), &*self.stored, chunk.at.unwrap_or(0)));

@@ -52,7 +52,11 @@ pub(super) struct Cut {
 impl Array {
     /// Returns the array that the metalayers describe, or why it can't be shown; `None` if they describe no array.
     pub(super) fn of(chunks: &FrameChunks, trailing: &[Layer]) -> Option<std::result::Result<Self, String>> {
-        if let Some(layer) = chunks.frame().layers.iter().find(|layer| layer.name == B2ND) {
+        let layer = chunks.frame().layers.iter().find(|layer| layer.name == B2ND);
+        if let (Some(why), Some(_)) = (chunks.lack(), layer) {
+            return Some(Err(why.to_owned()));
+        }
+        if let Some(layer) = layer {
             return Some(Self::in_blocks(&layer.value, chunks));
         }
         match meta::trailing_value(trailing, PACKED) {

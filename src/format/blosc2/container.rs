@@ -4,12 +4,12 @@ use std::sync::{Arc, OnceLock};
 
 use super::array::{Array, B2ND};
 use super::meta::Meta;
-use super::{NAME, facts, tree};
+use super::{NAME, elsewhere, facts, tree};
 use crate::codec::blosc::metalayer::Layer;
 use crate::codec::blosc::{FrameChunks, Payload, frame};
 use crate::content::dir::{Attributes, Node};
 use crate::content::{Content, Slice, Text, UnreadableText, npy};
-use crate::error::{self, Error, Result};
+use crate::error::{self, Error, Result, if_readable};
 use crate::format::{
     ArrayFacts, ArraySource, Block, Container, Context, Defect, ElementType, Listener, Severity, Views,
     buffered,
@@ -44,7 +44,11 @@ impl Blosc2File {
         let stored: Arc<dyn Content> = Arc::new(Slice::new(source.clone(), 0, stat.size));
         let header = frame::Frame::read(&*stored).map_err(of_file)?;
         let len = header.nbytes;
-        let chunks = FrameChunks::new(stored, header, &context.cache).map_err(of_file)?;
+        let mut chunks = FrameChunks::new(stored.clone(), header, &context.cache).map_err(of_file)?;
+        if elsewhere::may_be(&chunks.frame().layers) {
+            let trailing = if_readable(chunks.frame().trailing_layers(&*stored)).map_err(of_file)?;
+            chunks.leave_out(elsewhere::not_stored(&chunks, trailing.as_deref()));
+        }
         let chunks = Arc::new(chunks);
         let payload = Payload::new(chunks.clone(), len, &context.cache);
         Ok(Self { source, stat, chunks, payload, described: OnceLock::new() })
@@ -159,6 +163,7 @@ impl Container for Blosc2File {
                 defects.push(note(0, format!("the array of the metadata {why}, so it is not shown")));
             }
         }
+        defects.extend(self.chunks.unfetched().map(|what| note(0, what)));
         if self.stat.size > frame.len {
             defects.push(note(frame.len, format!("{} bytes follow the frame", self.stat.size - frame.len)));
         }
@@ -181,7 +186,10 @@ impl Container for Blosc2File {
 
 impl Views for Blosc2File {
     fn views(self: Arc<Self>) -> Result<Vec<(&'static str, Node)>> {
-        let mut views = vec![("data.bin", buffered::file(Ok(self.payload.content())))];
+        let mut views = Vec::new();
+        if self.chunks.lack().is_none() {
+            views.push(("data.bin", buffered::file(Ok(self.payload.content()))));
+        }
         let described = self.described()?;
         if let Some(array) = self.array()?
             && let Ok(elements) = array.elements(&self.payload)
