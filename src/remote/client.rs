@@ -140,9 +140,14 @@ impl Client {
                             ..Failure::transient("the bucket is in another region")
                         });
                     }
-                    let location = version::text(&reply.headers, "location").ok_or_else(|| {
-                        eio(format!("the server redirects (HTTP {}) without a valid Location", reply.status))
-                    })?;
+                    let Some(location) = version::text(&reply.headers, "location") else {
+                        if version::text(&reply.headers, "x-amz-bucket-region").is_some() {
+                            return Err(failure::of_status(reply).0);
+                        }
+                        let status = reply.status;
+                        let what = format!("the server redirects (HTTP {status}) without a valid Location");
+                        return Err(eio(what).into());
+                    };
                     url = self.redirected(&url, location)?;
                 }
                 _ if self.buckets.learns_region(ask.address, &reply.headers) => {
@@ -151,7 +156,18 @@ impl Client {
                         ..Failure::transient("the bucket is in another region")
                     });
                 }
-                _ => return Err(failure::of_status(reply)),
+                _ => {
+                    let (failure, code) = failure::of_status(reply);
+                    let is_signed = is_first && ask.trust == Trust::Mounted;
+                    let is_refused = is_signed && failure::is_of_credentials(&code);
+                    if is_refused && self.buckets.renews_credentials() {
+                        return Err(Failure {
+                            retry_after: Some(Duration::ZERO),
+                            ..Failure::transient("the server refuses the credentials")
+                        });
+                    }
+                    return Err(failure);
+                }
             }
         }
         Err(eio(format!("the server redirects more than {REDIRECTS} times")).into())

@@ -1,5 +1,9 @@
 //! Buckets: their URLs, regions and signatures.
 
+#[cfg(feature = "s3-signing")]
+mod blocking;
+#[cfg(feature = "s3-signing")]
+mod credentials;
 mod settings;
 #[cfg(feature = "s3-signing")]
 mod sign;
@@ -113,6 +117,18 @@ impl Buckets {
         }
     }
 
+    /// Looks for other credentials after a server refused those of a request; true if there are any.
+    #[cfg(feature = "s3-signing")]
+    pub(super) fn renews_credentials(&self) -> bool {
+        self.signer.as_ref().is_some_and(|signer| signer.renews(&self.region))
+    }
+
+    /// Requests have no credentials.
+    #[cfg(not(feature = "s3-signing"))]
+    pub(super) fn renews_credentials(&self) -> bool {
+        false
+    }
+
     /// Leaves the request anonymous.
     #[cfg(not(feature = "s3-signing"))]
     pub(super) fn sign(&self, _bucket: &str, _request: &mut Request<()>) -> Result<()> {
@@ -130,7 +146,8 @@ fn endpoint(text: &str, origin: &str) -> Result<Url> {
     Ok(url)
 }
 
-fn is_region(text: &str) -> bool {
+/// True for a text that may be the name of a region.
+pub(super) fn is_region(text: &str) -> bool {
     let is_valid = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     (1..=32).contains(&text.len()) && text.bytes().all(is_valid)
 }

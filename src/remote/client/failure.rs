@@ -8,6 +8,7 @@ use super::Reply;
 use crate::error::{Error, Kind};
 use crate::remote::address::Forbidden;
 use crate::remote::retry::{Failure, eio, retry_after};
+use crate::remote::s3::is_region;
 use crate::remote::version::{changed, text};
 
 /// Returns the failure for an error of the library.
@@ -77,13 +78,33 @@ fn of_tls(error: &rustls::Error) -> Failure {
     eio(format!("the server's certificate {why}")).into()
 }
 
-/// Returns the failure for a status that is neither success nor a redirect.
-pub(super) fn of_status(mut reply: Reply) -> Failure {
+/// True for the code of a refusal that other credentials may change.
+pub(super) fn is_of_credentials(code: &str) -> bool {
+    matches!(code, "ExpiredToken" | "TokenRefreshRequired" | "InvalidToken" | "InvalidAccessKeyId")
+}
+
+/// Returns the failure for a status that is neither success nor a followed redirect, and S3's code of it.
+pub(super) fn of_status(mut reply: Reply) -> (Failure, String) {
     let status = reply.status;
     let wait = text(&reply.headers, "retry-after").and_then(retry_after);
-    let code = code_of(&mut reply);
-    let with_status = |message: &str| format!("{message} (HTTP {status}{code})");
-    match status {
+    let body = start_of(&mut reply);
+    let code = element(&body, "Code").unwrap_or_default();
+    let region = text(&reply.headers, "x-amz-bucket-region").map(str::to_owned);
+    let region = region.or_else(|| element(&body, "Region")).filter(|region| is_region(region));
+    let is_of_region = matches!(
+        &*code,
+        "AuthorizationHeaderMalformed" | "PermanentRedirect" | "IllegalLocationConstraintException"
+    );
+    let with_status = |message: &str| {
+        let comma = if code.is_empty() { "" } else { ", " };
+        format!("{message} (HTTP {status}{comma}{code})")
+    };
+    if let Some(region) = region.filter(|_| is_of_region || status == 301) {
+        let what = with_status(&format!("the bucket is in the region {region}"));
+        let error = Error::new(Kind::System(libc::EACCES), what);
+        return (error.advise(format!("use -o region={region}")).into(), code);
+    }
+    let failure = match status {
         401 | 403 => Error::new(Kind::System(libc::EACCES), with_status("the server refuses access")).into(),
         404 | 410 => Error::new(Kind::NotFound, with_status("the object does not exist")).into(),
         412 => changed().into(),
@@ -92,17 +113,22 @@ pub(super) fn of_status(mut reply: Reply) -> Failure {
             Failure { retry_after: wait, ..Failure::transient(with_status("the server is not available")) }
         }
         _ => eio(with_status("the server answers with an error")).into(),
-    }
+    };
+    (failure, code)
 }
 
-/// Returns the code in an error reply of S3, such as `, SlowDown`.
-fn code_of(reply: &mut Reply) -> String {
+/// Returns the start of an error reply of S3.
+fn start_of(reply: &mut Reply) -> String {
     let is_xml = text(&reply.headers, "content-type").is_some_and(|kind| kind.contains("xml"));
     let mut start = [0; 1024];
     let read = if is_xml { reply.body.read(&mut start).unwrap_or(0) } else { 0 };
-    let start = String::from_utf8_lossy(&start[..read]);
-    let code = start.split_once("<Code>").and_then(|(_, rest)| rest.split_once("</Code>"));
-    let code = code.map(|(code, _)| code).filter(|code| code.len() <= 64);
-    let code = code.filter(|code| code.bytes().all(|byte| byte.is_ascii_alphanumeric()));
-    code.map_or_else(String::new, |code| format!(", {code}"))
+    String::from_utf8_lossy(&start[..read]).into_owned()
+}
+
+/// Returns the text of an element, such as the code `SlowDown`.
+fn element(body: &str, name: &str) -> Option<String> {
+    let (_, rest) = body.split_once(&format!("<{name}>"))?;
+    let (text, _) = rest.split_once(&format!("</{name}>"))?;
+    let is_plain = text.len() <= 64 && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+    is_plain.then(|| text.to_owned())
 }

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | endpoint | `AWS_ENDPOINT_URL_S3`, `AWS_ENDPOINT_URL`, `endpoint_url` below `s3` in the profile's `services` section, `endpoint_url` of the profile |
 //! | region | `AWS_REGION`, `AWS_DEFAULT_REGION`, `region` of the profile |
-//! | profile | `AWS_PROFILE`, `AWS_DEFAULT_PROFILE`, `default` |
+//! | profile | `AWS_DEFAULT_PROFILE`, `AWS_PROFILE`, `default` |
 //!
 //! With `AWS_IGNORE_CONFIGURED_ENDPOINT_URLS=true`, or `ignore_configured_endpoint_urls = true` in the profile,
 //! there is no endpoint.
@@ -40,7 +40,7 @@ pub(super) trait User {
     fn variable(&self, name: &str) -> Option<String>;
 
     /// Returns the text of a file.
-    fn text(&self, path: &Path) -> Option<String>;
+    fn text(&self, path: &Path) -> std::io::Result<String>;
 
     /// Returns the user's home directory.
     fn home(&self) -> Option<PathBuf>;
@@ -54,10 +54,8 @@ impl User for ThisUser {
         std::env::var(name).ok()
     }
 
-    fn text(&self, path: &Path) -> Option<String> {
-        let mut bytes = Vec::new();
-        File::open(path).ok()?.take(MAX_FILE).read_to_end(&mut bytes).ok()?;
-        Some(String::from_utf8_lossy(&bytes).into_owned())
+    fn text(&self, path: &Path) -> std::io::Result<String> {
+        text_of(path)
     }
 
     fn home(&self) -> Option<PathBuf> {
@@ -65,13 +63,25 @@ impl User for ThisUser {
     }
 }
 
+/// Returns the text of a file.
+pub(super) fn text_of(path: &Path) -> std::io::Result<String> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(MAX_FILE).read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// Returns the name of the profile that a variable names.
+pub(super) fn profile_name(variable: impl Fn(&str) -> Option<String>) -> Option<String> {
+    variable("AWS_DEFAULT_PROFILE").or_else(|| variable("AWS_PROFILE"))
+}
+
 impl UserSettings {
     /// Reads the settings.
     pub(super) fn of(user: &impl User) -> Self {
         let variable = |name: &str| user.variable(name).filter(|value| !value.is_empty());
-        let profile = variable("AWS_PROFILE").or_else(|| variable("AWS_DEFAULT_PROFILE"));
-        let profile = profile.unwrap_or_else(|| "default".to_owned());
-        let sections = Sections::of(user);
+        let profile = profile_name(variable).unwrap_or_else(|| "default".to_owned());
+        // Without the files a request can't be signed, and then they give an error.
+        let sections = Sections::of(user).unwrap_or_default();
         let of_profile = |key: &str| sections.profile(&profile, key);
         let region = ["AWS_REGION", "AWS_DEFAULT_REGION"].into_iter().find_map(variable);
         Self {
@@ -106,28 +116,54 @@ fn endpoint(
 
 /// The sections of the user's files, by their names. Keys below another key are `KEY.BELOW`.
 #[derive(Debug, Default)]
-struct Sections(HashMap<String, HashMap<String, String>>);
+pub(super) struct Sections(HashMap<String, HashMap<String, String>>);
 
 impl Sections {
     /// Reads `~/.aws/config`, then `~/.aws/credentials`.
-    fn of(user: &impl User) -> Self {
+    ///
+    /// # Errors
+    /// A file is there, but can't be read; the text names it.
+    pub(super) fn of(user: &impl User) -> Result<Self, String> {
         let mut sections = Self::default();
-        for (variable, name, is_config) in
-            [("AWS_CONFIG_FILE", "config", true), ("AWS_SHARED_CREDENTIALS_FILE", "credentials", false)]
-        {
-            let set = user.variable(variable).filter(|path| !path.is_empty());
-            let path = match set {
-                Some(path) => match path.strip_prefix("~/") {
-                    Some(rest) => user.home().map(|home| home.join(rest)),
-                    None => Some(PathBuf::from(path)),
-                },
-                None => user.home().map(|home| home.join(".aws").join(name)),
-            };
-            if let Some(text) = path.and_then(|path| user.text(&path)) {
-                sections.read(&text, is_config);
-            }
+        sections.add(user, "AWS_CONFIG_FILE", "config")?;
+        sections.add(user, "AWS_SHARED_CREDENTIALS_FILE", "credentials")?;
+        Ok(sections)
+    }
+
+    /// Reads `~/.aws/credentials`.
+    pub(super) fn of_credentials(user: &impl User) -> Result<Self, String> {
+        let mut sections = Self::default();
+        sections.add(user, "AWS_SHARED_CREDENTIALS_FILE", "credentials")?;
+        Ok(sections)
+    }
+
+    /// Reads the file that a variable names, or else `~/.aws/NAME`.
+    fn add(&mut self, user: &impl User, variable: &str, name: &str) -> Result<(), String> {
+        let set = user.variable(variable).filter(|path| !path.is_empty());
+        let path = match set {
+            Some(path) => match path.strip_prefix("~/") {
+                Some(rest) => user.home().map(|home| home.join(rest)),
+                None => Some(PathBuf::from(path)),
+            },
+            None => user.home().map(|home| home.join(".aws").join(name)),
+        };
+        let Some(path) = path else { return Ok(()) };
+        match user.text(&path) {
+            Ok(text) => self.read(&text, name == "config"),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => return Err(format!("{}: {}", path.display(), error.kind())),
         }
-        sections
+        Ok(())
+    }
+
+    /// True if there is a section of this name.
+    pub(super) fn has(&self, section: &str) -> bool {
+        self.0.contains_key(section)
+    }
+
+    /// True if there is a profile of this name.
+    pub(super) fn has_profile(&self, name: &str) -> bool {
+        self.has(&format!("profile {name}"))
     }
 
     fn read(&mut self, text: &str, is_config: bool) {
@@ -156,11 +192,11 @@ impl Sections {
         }
     }
 
-    fn get(&self, section: &str, key: &str) -> Option<&str> {
+    pub(super) fn get(&self, section: &str, key: &str) -> Option<&str> {
         self.0.get(section)?.get(key).map(String::as_str).filter(|value| !value.is_empty())
     }
 
-    fn profile(&self, name: &str, key: &str) -> Option<&str> {
+    pub(super) fn profile(&self, name: &str, key: &str) -> Option<&str> {
         self.get(&format!("profile {name}"), key)
     }
 
@@ -169,13 +205,13 @@ impl Sections {
     }
 }
 
-/// Returns the name of a section as `profile NAME` or `services NAME`. The file of credentials has names of
+/// Returns the name of a section as `profile NAME`, `services NAME` or `sso-session NAME`. The file of credentials has names of
 /// profiles only.
 fn section_name(name: &str, is_config: bool) -> Option<String> {
     let unquoted = |part: &str| part.trim().trim_matches(['"', '\'']).to_owned();
     let name = name.trim();
     match name.split_once([' ', '\t']) {
-        Some((kind @ ("profile" | "services"), name)) if is_config => {
+        Some((kind @ ("profile" | "services" | "sso-session"), name)) if is_config => {
             Some(format!("{kind} {}", unquoted(name)))
         }
         _ if !is_config || name == "default" => Some(format!("profile {}", unquoted(name))),
@@ -207,9 +243,9 @@ mod tests {
             found.map(|(_, value)| (*value).to_owned())
         }
 
-        fn text(&self, path: &Path) -> Option<String> {
+        fn text(&self, path: &Path) -> std::io::Result<String> {
             let found = self.files.iter().find(|(known, _)| Path::new(known) == path);
-            found.map(|(_, text)| (*text).to_owned())
+            found.map(|(_, text)| (*text).to_owned()).ok_or_else(|| std::io::ErrorKind::NotFound.into())
         }
 
         fn home(&self) -> Option<PathBuf> {

@@ -1,55 +1,48 @@
 //! Signatures with the user's AWS credentials.
 //!
-//! The library finds the credentials as AWS's own tools do: environment, profiles, SSO, web identity,
-//! process, ECS, EC2. It is asynchronous over traits that are implemented here with blocking calls, so no
-//! runtime is needed.
+//! The library is asynchronous over traits that are implemented here with blocking calls, so no runtime is needed.
 
 use std::fmt;
-use std::fs::File;
-use std::future::Future;
-use std::io;
-use std::os::unix::fs::FileExt;
-use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::pin::pin;
-use std::process::{Command, Stdio};
-use std::sync::{Arc, Mutex};
-use std::task::{Context as Wakers, Poll, Wake, Waker};
-use std::thread::Thread;
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use reqsign_aws_v4::{Credential, DefaultCredentialProvider, RequestSigner};
-use reqsign_core::{
-    CommandExecute, CommandOutput, Context, Env, FileRead, HttpSend, OsEnv, ProvideCredential, SignRequest,
-    SigningCredential,
-};
-use rustix::fs::{MemfdFlags, memfd_create};
-use rustix::process::{Pid, Signal, kill_process_group};
+use reqsign_aws_v4::{Credential, RequestSigner};
+use reqsign_core::time::Timestamp;
+use reqsign_core::{Context, Env, FileRead, HttpSend, OsEnv, SignRequest, SigningCredential};
 use ureq::http::{Method, Request, Response};
 use ureq::{Agent, Proxy};
 
+use super::blocking::block_on;
+use super::credentials;
 use crate::error::{Error, Kind, Result};
 use crate::remote::tls;
 use crate::sync::locked;
 
 /// The time after which missing credentials are looked for again.
 const MISSING: Duration = Duration::from_secs(300);
+/// The time after which a source of credentials that failed is asked again.
+const FAILED: Duration = Duration::from_secs(10);
 /// Limits on a request for credentials. A service of the machine itself answers at once or is not there.
 const CONNECT: Duration = Duration::from_secs(5);
 const CONNECT_NEAR: Duration = Duration::from_secs(1);
 const REPLY: Duration = Duration::from_secs(10);
-/// Limits on a command for credentials, which may ask a server, and on its output.
-const COMMAND: Duration = Duration::from_secs(60);
-const OUTPUT: u64 = 1 << 20;
-/// Interval at which a command is asked if it has ended.
-const INTERVAL: Duration = Duration::from_millis(10);
 
 /// A signer of requests, with the credentials of a user.
 pub(super) struct Signer {
     context: Context,
-    credentials: DefaultCredentialProvider,
-    known: Mutex<Option<(Instant, Option<Credential>)>>,
+    known: Mutex<Known>,
+}
+
+/// The result of the last search for credentials.
+#[derive(Default)]
+struct Known {
+    since: Option<Instant>,
+    /// The last credentials that were found.
+    credential: Option<Credential>,
+    /// The error of the last search.
+    error: Option<Error>,
 }
 
 impl fmt::Debug for Signer {
@@ -65,15 +58,17 @@ impl Signer {
     }
 
     fn of(env: impl Env, ca_bundle: Option<PathBuf>) -> Self {
-        let web = Web { ca_bundle };
+        Self::with_web(env, Web { ca_bundle })
+    }
+
+    fn with_web(env: impl Env, web: impl HttpSend) -> Self {
         let context = Context::new().with_env(env).with_file_read(Files).with_http_send(web);
-        let context = context.with_command_execute(Commands);
-        Self { context, credentials: DefaultCredentialProvider::new(), known: Mutex::default() }
+        Self { context, known: Mutex::default() }
     }
 
     /// Adds a signature to the request if there are credentials.
     pub(super) fn sign(&self, region: &str, request: &mut Request<()>) -> Result<()> {
-        let Some(credential) = self.credential() else { return Ok(()) };
+        let Some(credential) = self.credential(region)? else { return Ok(()) };
         let (mut parts, body) = std::mem::take(request).into_parts();
         let signer = RequestSigner::new("s3", region);
         let signed = block_on(signer.sign_request(&self.context, &mut parts, Some(&credential), None));
@@ -83,20 +78,69 @@ impl Signer {
         signed.map_err(refused)
     }
 
-    /// Returns valid credentials, looking for new ones if needed.
-    fn credential(&self) -> Option<Credential> {
+    /// Returns valid credentials, looking for new ones if needed; `None` if no source of them is configured.
+    ///
+    /// # Errors
+    /// The source fails, and the last credentials are not valid any more.
+    fn credential(&self, region: &str) -> Result<Option<Credential>> {
         let mut known = locked(&self.known);
-        match &*known {
-            Some((_, Some(credential))) if credential.is_valid() => return Some(credential.clone()),
-            Some((since, None)) if since.elapsed() < MISSING => return None,
-            _ => {}
+        let has_waited = |time| known.since.is_none_or(|since| since.elapsed() >= time);
+        let is_due = match (&known.error, &known.credential) {
+            (Some(_), _) => has_waited(FAILED),
+            (None, Some(credential)) if credential.is_valid() => false,
+            // Near their end the source may give the same ones.
+            (None, Some(credential)) => !credential.is_valid_at(Timestamp::now()) || has_waited(FAILED),
+            (None, None) => has_waited(MISSING),
+        };
+        if is_due {
+            known.search(&self.context, region);
         }
-        let found = block_on(self.credentials.provide_credential(&self.context)).ok().flatten();
-        if found.is_none() && !matches!(&*known, Some((_, None))) {
-            tracing::warn!("no AWS credentials were found: requests to S3 are anonymous (-o anonymous)");
+        known.answer()
+    }
+
+    /// Looks for credentials after a server refused the last ones; true if there are others.
+    pub(super) fn renews(&self, region: &str) -> bool {
+        let mut known = locked(&self.known);
+        let Some(before) = known.credential.clone() else { return false };
+        known.search(&self.context, region);
+        known.credential.as_ref().is_some_and(|now| {
+            now.access_key_id != before.access_key_id
+                || now.secret_access_key != before.secret_access_key
+                || now.session_token != before.session_token
+        })
+    }
+}
+
+impl Known {
+    fn search(&mut self, context: &Context, region: &str) {
+        let is_first = self.since.is_none();
+        self.since = Some(Instant::now());
+        match credentials::find(context, region) {
+            Ok(found) => {
+                if found.is_none() && (is_first || self.credential.is_some()) {
+                    tracing::warn!(
+                        "no AWS credentials are configured: requests to S3 are anonymous (-o anonymous)"
+                    );
+                }
+                self.credential = found;
+                self.error = None;
+            }
+            Err(error) => {
+                if self.error.is_none() {
+                    tracing::warn!("{error}");
+                }
+                self.error = Some(error);
+            }
         }
-        *known = Some((Instant::now(), found.clone()));
-        found
+    }
+
+    /// Returns the credentials as long as they are valid, also if they could not be renewed.
+    fn answer(&self) -> Result<Option<Credential>> {
+        match (&self.error, &self.credential) {
+            (None, found) => Ok(found.clone()),
+            (Some(_), Some(last)) if last.is_valid_at(Timestamp::now()) => Ok(Some(last.clone())),
+            (Some(error), _) => Err(error.clone()),
+        }
     }
 }
 
@@ -108,53 +152,6 @@ impl FileRead for Files {
     async fn file_read(&self, path: &str) -> reqsign_core::Result<Vec<u8>> {
         std::fs::read(path).map_err(|_| reqsign_core::Error::unexpected("the file can't be read"))
     }
-}
-
-/// The library's way to run the command of a profile's `credential_process`.
-#[derive(Debug)]
-struct Commands;
-
-impl CommandExecute for Commands {
-    async fn command_execute(&self, program: &str, args: &[&str]) -> reqsign_core::Result<CommandOutput> {
-        run(Command::new(program).args(args), COMMAND).map_err(|error| {
-            tracing::warn!("credential_process of an AWS profile: {program}: {error}");
-            reqsign_core::Error::unexpected("the command can't be run")
-        })
-    }
-}
-
-/// Runs a command, which is killed after `limit`.
-///
-/// The output goes to memory instead of a pipe, so that no process that the command leaves running delays the
-/// result. The processes that the command started are killed with it.
-fn run(command: &mut Command, limit: Duration) -> io::Result<CommandOutput> {
-    // Kernels before 6.3 do not know the second flag, which others may demand.
-    let output = memfd_create("credentials", MemfdFlags::CLOEXEC | MemfdFlags::NOEXEC_SEAL)
-        .or_else(|_| memfd_create("credentials", MemfdFlags::CLOEXEC));
-    let output = File::from(output?);
-    command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(Stdio::null()).process_group(0);
-    let mut child = command.spawn()?;
-    let begun = Instant::now();
-    let status = loop {
-        if let Some(status) = child.try_wait()? {
-            break status;
-        }
-        let is_long = output.metadata()?.len() > OUTPUT;
-        if is_long || begun.elapsed() > limit {
-            kill_process_group(Pid::from_child(&child), Signal::KILL)?;
-            child.wait()?;
-            return Err(io::Error::other(if is_long {
-                format!("its output is longer than {OUTPUT} bytes")
-            } else {
-                format!("it did not end within {} s", limit.as_secs())
-            }));
-        }
-        std::thread::sleep(INTERVAL);
-    };
-    // A process that goes on writing shares the file's position.
-    let mut stdout = vec![0; output.metadata()?.len().min(OUTPUT) as usize];
-    output.read_exact_at(&mut stdout, 0)?;
-    Ok(CommandOutput { status: status.code().unwrap_or(-1), stdout, stderr: Vec::new() })
 }
 
 /// The library's way to send requests to the services that issue credentials.
@@ -190,30 +187,10 @@ impl HttpSend for Web {
     }
 }
 
-/// Runs a future on this thread. Those of the library are ready at once, because all calls block.
-fn block_on<T>(future: impl Future<Output = T>) -> T {
-    struct Unpark(Thread);
-
-    impl Wake for Unpark {
-        fn wake(self: Arc<Self>) {
-            self.0.unpark();
-        }
-    }
-
-    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
-    let mut wakers = Wakers::from_waker(&waker);
-    let mut future = pin!(future);
-    loop {
-        match future.as_mut().poll(&mut wakers) {
-            Poll::Ready(result) => return result,
-            Poll::Pending => std::thread::park(),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::HashMap;
+    use std::sync::Arc;
 
     use reqsign_core::StaticEnv;
 
@@ -245,25 +222,100 @@ mod tests {
     }
 
     #[test]
-    fn a_command_for_credentials_is_killed_after_its_time() {
-        let script = |script: &str, limit| run(Command::new("sh").args(["-c", script]), limit);
-        // `cat` reads no terminal, and the process that is left running has the output open.
-        let output = script("cat; sleep 1000 & echo $!; exit 3", COMMAND).unwrap();
-        assert_eq!(output.status, 3);
-        let left = String::from_utf8(output.stdout).unwrap();
-        Command::new("kill").arg(left.trim()).status().unwrap();
-        let error = script("sleep 1000; true", Duration::from_millis(1)).unwrap_err();
-        assert_eq!(error.to_string(), "it did not end within 0 s");
-        let error = script("cat /dev/zero; true", COMMAND).unwrap_err();
-        assert_eq!(error.to_string(), "its output is longer than 1048576 bytes");
-        assert!(run(&mut Command::new("/missing"), COMMAND).is_err());
-    }
-
-    #[test]
     fn without_credentials_a_request_is_anonymous() {
         let signer = Signer::of(env(&[]), None);
         let mut request = Request::get("http://127.0.0.1/b/a").body(()).unwrap();
         signer.sign("eu-west-1", &mut request).unwrap();
         assert!(request.headers().is_empty());
+    }
+
+    /// A home directory with a configuration, and an environment that names it.
+    fn configured(config: &str) -> (tempfile::TempDir, StaticEnv) {
+        let home = tempfile::tempdir().unwrap();
+        std::fs::create_dir(home.path().join(".aws")).unwrap();
+        std::fs::write(home.path().join(".aws/config"), config).unwrap();
+        let env = StaticEnv { home_dir: Some(home.path().to_owned()), ..env(&[]) };
+        (home, env)
+    }
+
+    /// Signs a request, and returns the key in its signature; an empty one if it is anonymous.
+    fn key(signer: &Signer) -> Result<String> {
+        let mut request = Request::get("http://127.0.0.1/b/a").body(()).unwrap();
+        signer.sign("eu-west-1", &mut request)?;
+        let header = request.headers().get("authorization").map(|value| value.to_str().unwrap().to_owned());
+        let key =
+            header.and_then(|header| Some(header.split_once("Credential=")?.1.split_once('/')?.0.to_owned()));
+        Ok(key.unwrap_or_default())
+    }
+
+    #[test]
+    fn credentials_are_kept_while_their_renewal_fails() {
+        let (home, env) = configured("[default]\ncredential_process = sh -c \"cat '/nonexistent'\"\n");
+        let signer = Signer::of(env, None);
+        let error = key(&signer).unwrap_err();
+        assert!(
+            error.message().contains("credential_process of the profile \"default\" fails with the status 1"),
+            "{error}"
+        );
+        assert!(error.message().contains("-o anonymous"), "{error}");
+        // They are valid for less than the two minutes in which they are renewed.
+        let end = Timestamp::now() + Duration::from_secs(60);
+        let found = home.path().join("found.json");
+        let json = format!(
+            "{{\"Version\": 1, \"AccessKeyId\": \"OWN\", \"SecretAccessKey\": \"s\", \"Expiration\": \"{}\"}}",
+            end.format_rfc3339_zulu()
+        );
+        std::fs::write(&found, json).unwrap();
+        let config = format!("[default]\ncredential_process = cat '{}'\n", found.display());
+        std::fs::write(home.path().join(".aws/config"), config).unwrap();
+        locked(&signer.known).since = None;
+        assert_eq!(key(&signer).unwrap(), "OWN");
+        std::fs::remove_file(&found).unwrap();
+        locked(&signer.known).since = None;
+        assert_eq!(key(&signer).unwrap(), "OWN");
+        assert!(locked(&signer.known).error.is_some());
+        assert!(!signer.renews("eu-west-1"));
+        // Once they are over, the error counts.
+        let mut known = locked(&signer.known);
+        let last = known.credential.take().unwrap();
+        known.credential = Some(Credential { expires_in: Some(Timestamp::now()), ..last });
+        drop(known);
+        assert!(key(&signer).is_err());
+    }
+
+    /// A service that issues the credentials of a role.
+    #[derive(Debug)]
+    struct Roles(Arc<Mutex<Vec<String>>>);
+
+    impl HttpSend for Roles {
+        async fn http_send(&self, request: Request<Bytes>) -> reqsign_core::Result<Response<Bytes>> {
+            let signed = request.headers().get("authorization").map_or("", |value| value.to_str().unwrap());
+            locked(&*self.0).push(format!("{} {signed}", request.uri()));
+            let credentials = "<AccessKeyId>ASIAROLEROLEROLE</AccessKeyId><SecretAccessKey>s</SecretAccessKey>\
+                               <SessionToken>t</SessionToken><Expiration>2999-01-01T00:00:00Z</Expiration>";
+            let body = format!(
+                "<AssumeRoleResponse><AssumeRoleResult><Credentials>{credentials}</Credentials></AssumeRoleResult>\
+                 </AssumeRoleResponse>"
+            );
+            Ok(Response::new(Bytes::from(body)))
+        }
+    }
+
+    #[test]
+    fn the_role_of_a_profile_is_asked_for_with_the_keys_of_its_source() {
+        let config = "[default]\nrole_arn = arn:aws:iam::123456789012:role/reader\nsource_profile = keys\n\
+                      external_id = x1\n[profile keys]\naws_access_key_id = AKID\naws_secret_access_key = s\n";
+        let (_home, env) = configured(config);
+        let asked: Arc<Mutex<Vec<String>>> = Arc::default();
+        let signer = Signer::with_web(env, Roles(Arc::clone(&asked)));
+        assert_eq!(key(&signer).unwrap(), "ASIAROLEROLEROLE");
+        assert_eq!(key(&signer).unwrap(), "ASIAROLEROLEROLE");
+        let asked = locked(&*asked);
+        assert_eq!(asked.len(), 1);
+        for part in
+            ["https://sts.eu-west-1.amazonaws.com/", "role%2Freader", "ExternalId=x1", "Credential=AKID/"]
+        {
+            assert!(asked[0].contains(part), "{asked:?}");
+        }
     }
 }

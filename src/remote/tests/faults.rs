@@ -210,3 +210,32 @@ fn a_state_is_asked_for_again_only_after_its_time() {
     }
     assert_eq!(server.count(), 1);
 }
+
+#[test]
+fn the_region_of_a_bucket_is_named() {
+    let body = "<Error><Code>AuthorizationHeaderMalformed</Code><Message>wrong</Message><Region>eu-west-1</Region></Error>";
+    let replies: [fn(&str) -> Reply; 2] = [
+        |body| Reply::status(400).body("application/xml", body),
+        |_| Reply::status(301).with("x-amz-bucket-region", "eu-west-1"),
+    ];
+    for reply in replies {
+        let server = Server::start(move |_, _| reply(body));
+        let own = RemoteOptions { endpoint: Some(server.url("")), ..options() };
+        let error = open(&remote(own), "s3://abc/x").unwrap_err();
+        let said = error.message();
+        assert!(
+            said.contains("the bucket is in the region eu-west-1") && said.contains("-o region=eu-west-1"),
+            "{said}"
+        );
+        assert_eq!((error.errno(), server.count()), (libc::EACCES, 1));
+    }
+    // AWS names the region in every refusal.
+    let server = Server::start(|_, _| {
+        Reply::status(403)
+            .with("x-amz-bucket-region", "eu-west-1")
+            .body("application/xml", "<Error><Code>AccessDenied</Code></Error>")
+    });
+    let own = RemoteOptions { endpoint: Some(server.url("")), ..options() };
+    let error = open(&remote(own), "s3://abc/x").unwrap_err();
+    assert!(error.message().contains("refuses access") && !error.message().contains("region"), "{error}");
+}
