@@ -48,8 +48,7 @@ impl SearchArguments {
             usage(format!("--search: {}", lines.join(" ")))
         })?;
         let servers = Servers::new(&options.remote, &Arc::new(Cache::new(SERVERS_BUDGET)));
-        // A request to each server would otherwise precede the first file.
-        let files: Vec<Found> = FilesToRead::new(paths.iter().cloned(), &servers).collect();
+        let files = FilesToRead::new(paths.iter().cloned(), &servers);
         let form = LineForm { json, colour: info::wants_colour(stdout().is_terminal()) };
         let mut out = BufWriter::new(stdout().lock());
         let mut is_found = false;

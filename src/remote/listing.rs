@@ -7,8 +7,9 @@
 //! |---|---|
 //! | `a` | `a` |
 //! | directory `a/` | `a`, or `a%-` if there is an object `a` |
+//! | directory without a name, as in the key `dir//a.asdf` | `%-` |
 //! | `..`, control characters, bytes that are not UTF-8 | escaped |
-//! | longer than a file name may be, or empty | left out, with a warning |
+//! | longer than a file name may be | left out, with a warning; an error of a walk |
 
 pub(crate) mod index_page;
 pub(crate) mod s3_page;
@@ -240,9 +241,22 @@ impl Listing {
         Ok(true)
     }
 
-    /// Returns the entry for a key or a link; `None` if it is left out.
+    /// Returns the number of names so far that are left out because no file can have them.
+    pub(super) fn left_out(&self) -> usize {
+        self.left_out
+    }
+
+    /// Returns the entry for a key or a link; `None` if it was listed before, or if no file can have its name.
     fn entry(&mut self, listed: PageItem) -> Option<ListedEntry> {
-        let mut name = file_name(&listed.name)?;
+        let is_unnamed = listed.name.is_empty() && listed.is_directory;
+        let name = if is_unnamed { Some(BESIDE.to_owned()) } else { file_name(&listed.name) };
+        let Some(mut name) = name else {
+            self.left_out += 1;
+            if self.left_out == 1 {
+                tracing::warn!("{}: names that no file can have are left out", self.directory);
+            }
+            return None;
+        };
         if listed.is_directory && self.seen.has(&name) {
             name.push_str(BESIDE);
         }
@@ -276,10 +290,6 @@ impl Iterator for Listing {
                 self.empty_pages = 0;
                 return Some(Ok(entry));
             }
-            self.left_out += 1;
-            if self.left_out == 1 {
-                tracing::warn!("{}: names that no file can have are left out", self.directory);
-            }
         }
     }
 }
@@ -298,7 +308,10 @@ fn file_name(name: &[u8]) -> Option<String> {
 /// Returns the address of a name in a directory.
 pub(super) fn child(directory: &Address, name: &OsStr) -> Option<Address> {
     let text = name.to_str()?;
-    let beside = text.strip_suffix(BESIDE).filter(|rest| !rest.is_empty());
+    if text == BESIDE {
+        return directory.child(b"", true);
+    }
+    let beside = text.strip_suffix(BESIDE);
     let plain = beside.unwrap_or(text);
     let bytes = original([OsStr::from_bytes(plain.as_bytes())])?;
     let is_its_name = file_name(&bytes).as_deref() == Some(plain);
@@ -402,7 +415,11 @@ mod tests {
             assert_eq!(address, Address::S3 { bucket: "abc".into(), key: format!("p/{key}") });
         }
         assert!(child(&directory, OsStr::new("a%-")).unwrap().is_directory());
-        for name in ["", "a%", "%2e%2e", "..", ".", "a%zz", "%-", "a%+", "%61"] {
+        let unnamed = child(&directory, OsStr::new("%-")).unwrap();
+        assert_eq!(unnamed, Address::S3 { bucket: "abc".into(), key: "p//".into() });
+        let of_page = Address::parse("https://host/p/").unwrap();
+        assert_eq!(child(&of_page, OsStr::new("%-")), None);
+        for name in ["", "a%", "%2e%2e", "..", ".", "a%zz", "a%+", "%61"] {
             assert_eq!(child(&directory, OsStr::new(name)), None, "{name}");
         }
         assert_eq!(file_name(&[b'a'; 1000]), None);

@@ -98,14 +98,26 @@ impl Place for RemotePlace {
             Err(error) => return Box::new(std::iter::once(Err(error))),
         };
         let remote = self.remote.clone();
-        let entries = self.remote.list(directory, Trust::Mounted);
-        Box::new(entries.map(move |entry| {
-            let ListedEntry { address, is_directory, size, tag, mtime, .. } = entry?;
-            Ok(PlaceEntry {
+        let mut entries = self.remote.list(directory, Trust::Mounted);
+        let mut has_ended = false;
+        let place_entry = move |entry: ListedEntry| {
+            let ListedEntry { address, is_directory, size, tag, mtime, .. } = entry;
+            PlaceEntry {
                 place: Arc::new(Self::new(remote.clone(), address)),
                 kind: if is_directory { PlaceKind::Directory } else { PlaceKind::File },
                 revision: size.map(|size| Revision { size, etag: tag, mtime }),
-            })
+            }
+        };
+        Box::new(std::iter::from_fn(move || match entries.next() {
+            Some(entry) => Some(entry.map(&place_entry)),
+            None if entries.left_out() > 0 && !has_ended => {
+                has_ended = true;
+                let count = entries.left_out();
+                Some(Err(Error::unsupported(format!(
+                    "{count} of its names are left out: no file can have them"
+                ))))
+            }
+            None => None,
         }))
     }
 

@@ -291,7 +291,7 @@ impl Address {
             Self::Web(url) => &url.path,
             Self::S3 { key, .. } => key,
         };
-        path.trim_end_matches('/').bytes().filter(|byte| *byte == b'/').count()
+        path.strip_suffix('/').unwrap_or(path).bytes().filter(|byte| *byte == b'/').count()
     }
 
     /// Returns this address with a slash at its end.
@@ -315,6 +315,12 @@ impl Address {
                 url.query = None;
             }
             Self::S3 { key, .. } => key.push_str(std::str::from_utf8(name).ok()?),
+        }
+        if name.is_empty() {
+            // An empty component of a key: `dir//`.
+            let Self::S3 { key, .. } = &mut address else { return None };
+            key.push('/');
+            return is_directory.then_some(address);
         }
         Some(if is_directory { address.as_directory() } else { address })
     }

@@ -45,11 +45,13 @@ pub fn parse(bytes: &[u8], prefix: &[u8]) -> Result<Page> {
         } else {
             key.into_bytes()
         };
-        let Some(name) = key.strip_prefix(prefix) else { continue };
+        let Some(below) = key.strip_prefix(prefix) else { continue };
         page.is_found = true;
-        let name = if listed.is_directory { name.strip_suffix(b"/").unwrap_or(name) } else { name };
-        // Some programs mark a directory by an object with the name of the directory itself.
-        if !name.is_empty() && !name.contains(&b'/') {
+        let name = if listed.is_directory { below.strip_suffix(b"/").unwrap_or(below) } else { below };
+        // Some programs mark a directory by an object with the name of the directory itself. The directory "/" has keys
+        // with an empty component, such as `dir//a.asdf`.
+        let is_entry = !name.is_empty() || (listed.is_directory && below == b"/");
+        if is_entry && !name.contains(&b'/') {
             listed.name = name.to_vec();
             page.entries.push(listed);
         }

@@ -6,8 +6,8 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use crate::common::asdf::{AsdfBuilder, Block};
-use crate::common::mount::fresh_folder;
-use crate::common::server::Reply;
+use crate::common::mount::{Mounted, fresh_folder};
+use crate::common::server::{Reply, Server};
 use crate::common::site::Site;
 use crate::on_servers::{example, large, run};
 
@@ -260,4 +260,64 @@ fn references_name_the_address() {
     assert!(said.contains("the whole address") && !format!("{said}{found}").contains("secret"), "{said}");
     let output = run(&["--refs", "-o", "ro", &url]);
     assert_eq!(output.status.code(), Some(2), "{output:?}");
+}
+
+#[test]
+fn keys_with_an_empty_component_are_found() {
+    let site = Site::s3();
+    for key in ["abc/p//a.asdf", "abc/p/x/b.asdf", "abc//c.asdf", "abc/p/", "abc/p//"] {
+        site.put(key, if key.ends_with('/') { Vec::new() } else { example() });
+    }
+    let endpoint = format!("endpoint={}", site.server.url(""));
+    let mut uris: Vec<String> = catalog(&["-o", &endpoint, "s3://abc/"])
+        .iter()
+        .map(|line| between(line, "\"uri\":\"", "\"").to_owned())
+        .collect();
+    uris.sort();
+    assert_eq!(uris, ["s3://abc//c.asdf", "s3://abc/p//a.asdf", "s3://abc/p/x/b.asdf"]);
+    let mounted = Mounted::new(["-o", &format!("anonymous,{endpoint}"), "s3://abc/"]);
+    assert_eq!(crate::common::names(mounted.root()), ["%-", "p"]);
+    assert_eq!(crate::common::names(&mounted.path("p")), ["%-", "x"]);
+    for path in ["%-/c.asdf", "p/%-/a.asdf", "p/x/b.asdf"] {
+        assert!(mounted.path(path).join("tree.yaml").is_file(), "{path}");
+    }
+    mounted.unmount();
+    // A name that no file can have is told, too.
+    site.put(&format!("abc/q/{}.asdf", "x".repeat(300)), example());
+    let output = run(&["--catalog", "-q", "-o", "anonymous", "-o", &endpoint, "s3://abc/q/"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.code() == Some(2) && text.contains("1 of its names are left out"), "{text}");
+}
+
+/// The second page of the listing is not sent before a file of the first one was asked for.
+#[test]
+fn a_search_begins_before_the_listing_ends() {
+    let asked = Arc::new((Mutex::new(false), Condvar::new()));
+    let shared = asked.clone();
+    let file = example();
+    let server = Server::start(move |request, _| {
+        let (is_asked, changed) = &*shared;
+        let page = |inner: &str| {
+            let text = format!("<ListBucketResult>{inner}</ListBucketResult>");
+            Reply::status(200).body("application/xml", &text)
+        };
+        if request.target.contains("continuation-token") {
+            let guard = is_asked.lock().unwrap();
+            let wait = changed.wait_timeout_while(guard, Duration::from_secs(30), |is_asked| !*is_asked);
+            return if wait.unwrap().1.timed_out() { Reply::status(404) } else { page("") };
+        }
+        if request.target.contains("list-type") {
+            return page(
+                "<Contents><Key>a.asdf</Key></Contents><IsTruncated>true</IsTruncated>\
+                 <NextContinuationToken>t</NextContinuationToken>",
+            );
+        }
+        *is_asked.lock().unwrap() = true;
+        changed.notify_all();
+        Reply::part(&file, "\"v\"", request)
+    });
+    let endpoint = format!("endpoint={}", server.url(""));
+    let output = run(&["--search", ".", "-o", "anonymous", "-o", &endpoint, "s3://abc/"]);
+    assert!(*asked.0.lock().unwrap());
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
 }
