@@ -243,8 +243,14 @@ fn serve_watched(
     })?;
     let has_started = threads::all_started(&serving, threads);
     let end = move || serving.join().unwrap_or_else(|_| Err(io::Error::from_raw_os_error(libc::EIO)));
-    if !has_started {
-        return end_at_once(path, lifecycle, end());
+    match has_started {
+        Ok(true) => {}
+        Ok(false) => return end_at_once(path, lifecycle, end()),
+        Err(error) => {
+            // Without open files the unmount may fail, and then the session would not end.
+            lifecycle.give_up();
+            return Err(error);
+        }
     }
     for remark in &remarks {
         remark_on(plan, remark);

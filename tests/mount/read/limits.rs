@@ -1,12 +1,13 @@
 //! Mounts under resource limits, and files that can't be read.
 
 use std::fs::{self, File};
+use std::process::Command;
 
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 
 use crate::common::asdf::{AsdfBuilder, Block, sample};
 use crate::common::encode::Encoding;
-use crate::common::mount::{Mounted, fresh_folder};
+use crate::common::mount::{Mounted, fresh_folder, program};
 
 const FILES: usize = 101;
 
@@ -93,6 +94,33 @@ fn the_limit_of_open_files_is_raised_as_far_as_that_is_allowed() {
     let line = limits.lines().find(|line| line.starts_with("Max open files")).unwrap();
     assert_eq!(line.split_whitespace().nth(3), Some("512"), "{line}");
     drop(open);
+}
+
+/// With each limit the mount is made, or the command says why not.
+#[test]
+fn too_few_open_files_are_an_error_and_no_wait() {
+    let folder = fresh_folder();
+    let source = folder.path().join("a.asdf");
+    fs::write(&source, AsdfBuilder::new().block(Block::new(sample(100, 1))).build().bytes).unwrap();
+    let mountpoint = folder.path().join("mounted");
+    fs::create_dir(&mountpoint).unwrap();
+    let mut failed = 0;
+    for limit in 12..48 {
+        let mut command = Command::new("timeout");
+        command.args(["--signal=KILL", "120", "prlimit", &format!("--nofile={limit}")]).arg(program());
+        let output =
+            command.args(["-r".as_ref(), source.as_os_str(), mountpoint.as_os_str()]).output().unwrap();
+        if output.status.success() {
+            let unmounted = Command::new(program()).arg("-u").arg(&mountpoint).output().unwrap();
+            assert!(unmounted.status.success(), "{limit}: {unmounted:?}");
+            continue;
+        }
+        failed += 1;
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code().is_some_and(|code| code < 100), "{limit}: {output:?}");
+        assert!(said.contains("open files"), "{limit}: {said}");
+    }
+    assert!(failed > 0);
 }
 
 #[test]
