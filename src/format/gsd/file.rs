@@ -12,8 +12,9 @@ use crate::content::Slice;
 use crate::error::{Error, Result};
 use crate::source::{Source, SourceStat, read_up_to};
 
-/// Maximum number of frames beyond the number of index slots: frames without a chunk need no slot.
-const EMPTY_FRAMES: u64 = 1 << 20;
+/// Maximum number of frames beyond the number of index slots: frames without a chunk need no slot. Each frame has a
+/// directory in `arrays/frames/` and one in `arrays/resolved/`, so a damaged number would make a small file endless.
+const EMPTY_FRAMES: u64 = 1 << 12;
 
 /// Slots in the first index that a writer of version 1.x allocates.
 const FIRST_SLOTS: u64 = 128;

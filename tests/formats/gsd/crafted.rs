@@ -342,3 +342,24 @@ fn what_is_cut_off_is_refused_or_gives_its_good_part() {
         names(&*folder(&open(&moved.bytes).unwrap(), "arrays")).contains(&("frames".into(), EntryKind::Dir))
     );
 }
+
+#[test]
+fn a_frame_far_beyond_the_index_makes_no_endless_directory() {
+    for version in [0x1_0000, 0x2_0000] {
+        let with_last = |frame| {
+            let builder = GsdBuilder::new().version(version).bytes(0, "a", b"data");
+            open(&builder.bytes(frame, "a", b"data").build().bytes).unwrap()
+        };
+        let frames = |container: &Arc<dyn Container>| names(&*folder(container, "arrays/frames")).len();
+        assert_eq!(frames(&with_last(4000)), 4001);
+        for frame in [100_000, 1_000_000, u64::MAX] {
+            let container = with_last(frame);
+            assert_eq!(frames(&container), 1, "{frame}");
+            assert!(
+                defects(&container)
+                    .iter()
+                    .any(|(severity, block, _)| (*severity, *block) == (Severity::Damage, Some(1)))
+            );
+        }
+    }
+}
