@@ -54,7 +54,8 @@ pub(crate) enum Status {
     Sound = 0,
     /// Some data can't be read or can't be trusted.
     Damaged = 1,
-    /// The file can't be read, or its format is unknown.
+    /// The file, or some of its data, can't be read by this program, such as an unknown format or codec. No damage was
+    /// found.
     Unreadable = 2,
 }
 
@@ -125,6 +126,7 @@ fn print(report: &Report, out: &mut dyn Write) -> io::Result<()> {
         let severity = match defect.severity {
             Severity::Note => "note",
             Severity::Damage => "damage",
+            Severity::Unread => "not read",
         };
         write!(out, "{file}: byte {}: ", defect.offset)?;
         if let Some(block) = defect.block {
@@ -168,8 +170,13 @@ fn report_on(found: &Found, progress: &Progress) -> Option<Report> {
         result => result,
     };
     match result {
-        Ok(()) if report.defects.iter().all(|defect| defect.severity == Severity::Note) => {}
-        Ok(()) => report.status = Status::Damaged,
+        Ok(()) => {
+            report.status = match report.defects.iter().map(|defect| defect.severity).max() {
+                None | Some(Severity::Note) => Status::Sound,
+                Some(Severity::Unread) => Status::Unreadable,
+                Some(Severity::Damage) => Status::Damaged,
+            };
+        }
         Err(error) if found.is_passed_over(&error) => return None,
         Err(error) => return Some(report.unreadable(error)),
     }

@@ -152,7 +152,7 @@ struct Arguments {
     /// With --check, --list, --log, --ls, --search, --set or --filter: report in JSON, one object per line
     ///
     /// With --check one for each FILE: file, status (sound, damaged, unreadable), blocks (how many),
-    /// defects (a list of objects: severity (note, damage), offset in bytes, block or null, what), and
+    /// defects (a list of objects: severity (note, unread, damage), offset in bytes, block or null, what), and
     /// error if the file can't be read.
     /// With --ls one for each file, directory or link: path in FILE, kind (file, directory, link, …), mode
     /// (octal, as text), links, uid, gid, owner, group, size in bytes, mtime (UTC), and target of a link;

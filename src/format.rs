@@ -551,8 +551,17 @@ impl Verified {
 pub enum Severity {
     /// A violation of the standard without loss of data, such as a stale index.
     Note,
+    /// Some data can't be read by this program, such as those of an unknown codec.
+    Unread,
     /// Some data can't be read or can't be trusted.
     Damage,
+}
+
+impl Severity {
+    /// Returns the severity of an error of some data.
+    pub(crate) fn of(error: &Error) -> Self {
+        if error.kind() == Kind::Unsupported { Self::Unread } else { Self::Damage }
+    }
 }
 
 /// A defect of a file: damage or a note.

@@ -242,6 +242,7 @@ fn head(
     for defect in defects.iter().take(MAX_DEFECTS) {
         let (style, word) = match defect.severity {
             Severity::Damage => (Style::Damage, "damage"),
+            Severity::Unread => (Style::Damage, "not read"),
             Severity::Note => (Style::Key, "note"),
         };
         let place = defect.block.map_or_else(String::new, |block| format!("block {block}: "));

@@ -17,7 +17,7 @@ pub(super) fn damage(payload: &Payload, buffers: &dyn Buffers) -> Vec<Defect> {
     let defect = |at: u64, error: Error| {
         let n = error.block().or_else(|| buffers.buffer_at(at).ok().flatten().map(|run| run.n));
         Defect {
-            severity: Severity::Damage,
+            severity: Severity::of(&error),
             offset: error.offset().unwrap_or(0),
             block: n.and_then(|n| usize::try_from(n).ok()),
             what: error.message_in_block(),

@@ -28,11 +28,11 @@ pub(super) fn check(container: &dyn Container, findings: &mut Findings, progress
     let size = |n| container.block(n).map_or(0, |block| size_of(&block));
     let rest = container.len_outside_blocks();
     let total = if progress.is_visible() { (0..findings.blocks).map(size).sum::<u64>() + rest } else { 0 };
-    let damaged = findings.defects.iter().filter(|defect| defect.severity == Severity::Damage);
-    let damaged: HashSet<usize> = damaged.filter_map(|defect| defect.block).collect();
+    let known = findings.defects.iter().filter(|defect| defect.severity != Severity::Note);
+    let known: HashSet<usize> = known.filter_map(|defect| defect.block).collect();
     progress.file(container.source().path(), total);
     for n in 0..findings.blocks {
-        findings.defects.extend(check_block(container, n, damaged.contains(&n), progress)?);
+        findings.defects.extend(check_block(container, n, known.contains(&n), progress)?);
     }
     findings.defects.extend(container.check_outside_blocks(&|bytes| progress.add(bytes))?);
     findings.defects.sort_by_key(|defect| defect.offset);
@@ -65,25 +65,25 @@ fn check_block(container: &dyn Container, n: usize, known: bool, progress: &Prog
         (read, verified.map_or_else(|| Ok(container.verify(n)), |verified| verified.join()))
     });
     let mut defects = Vec::new();
-    let mut damage = |offset: Option<u64>, what: String| {
+    let mut add = |severity: Severity, offset: Option<u64>, what: String| {
         let offset = offset.unwrap_or(block.facts.offset);
-        defects.push(Defect { severity: Severity::Damage, offset, block: Some(n), what });
+        defects.push(Defect { severity, offset, block: Some(n), what });
     };
     // If the read failed with a checksum mismatch, the mismatch is not reported twice.
     let is_reported = known || read.as_ref().is_err_and(Error::is_wrong_checksum);
     match read {
         Err(error) if error.is_of_reading() => return Err(error),
-        Err(error) if !known => damage(error.offset(), error.message_in_block()),
-        Ok(Some(found)) => damage(found.offset(), found.message_in_block()),
+        Err(error) if !known => add(Severity::of(&error), error.offset(), error.message_in_block()),
+        Ok(Some(found)) => add(Severity::of(&found), found.offset(), found.message_in_block()),
         _ => {}
     }
     match verified {
         Ok(Ok(Verified::Mismatch)) if !is_reported => {
-            damage(None, container.mismatch().to_owned());
+            add(Severity::Damage, None, container.mismatch().to_owned());
         }
         Ok(Err(error)) if error.is_of_reading() => return Err(error),
         Ok(_) => {}
-        Err(_) => damage(None, "the checksum could not be computed".to_owned()),
+        Err(_) => add(Severity::Damage, None, "the checksum could not be computed".to_owned()),
     }
     Ok(defects)
 }

@@ -21,7 +21,8 @@ fn lines(folder: &Path, name: &OsStr) -> (i32, Vec<String>) {
     (output.status.code().unwrap(), text.lines().map(str::to_owned).collect())
 }
 
-fn broken() -> Vec<u8> {
+/// A file with a block that this program can't read.
+fn unread() -> Vec<u8> {
     let label = *b"\x1b[2J";
     let mut bytes = AsdfBuilder::new().block(Block::new(b"data".repeat(9))).build().bytes;
     let magic = bytes.windows(4).position(|window| window == b"\xd3BLK").unwrap();
@@ -29,15 +30,26 @@ fn broken() -> Vec<u8> {
     bytes
 }
 
+/// A file with a damaged block.
+fn broken() -> Vec<u8> {
+    let mut bytes = AsdfBuilder::new().block(Block::new(b"data".repeat(9))).build().bytes;
+    let magic = bytes.windows(4).position(|window| window == b"\xd3BLK").unwrap();
+    bytes[magic + 54] ^= 1;
+    bytes
+}
+
 #[test]
 fn a_defect_is_one_line_whatever_the_file_is_called_and_names_its_block_once() {
     let folder = tempfile::tempdir().unwrap();
     let name = "a\nb.asdf";
-    std::fs::write(folder.path().join(name), broken()).unwrap();
+    std::fs::write(folder.path().join(name), unread()).unwrap();
     let (status, lines) = lines(folder.path(), OsStr::new(name));
-    assert_eq!((status, lines.len()), (1, 1), "{lines:?}");
+    assert_eq!((status, lines.len()), (2, 1), "{lines:?}");
     assert!(lines[0].starts_with(r"a\nb.asdf: byte "), "{lines:?}");
-    assert!(lines[0].ends_with(r#": block 0: damage: the compression "\x1b[2J" is not known"#), "{lines:?}");
+    assert!(
+        lines[0].ends_with(r#": block 0: not read: the compression "\x1b[2J" is not known"#),
+        "{lines:?}"
+    );
 }
 
 #[test]
@@ -176,17 +188,17 @@ fn many_damaged_blocks_take_work_in_proportion() {
     let offsets: String = (0..COUNT).map(|n| format!("- {}\n", 70 + 55 * n)).collect();
     let index = format!("#ASDF BLOCK INDEX\n%YAML 1.1\n---\n{offsets}...\n");
     let folder = tempfile::tempdir().unwrap();
-    for (what, blocks, index) in [
-        ("unknown codecs", unknown.repeat(COUNT), ""),
-        ("no magics", damaged.clone(), ""),
-        ("no magics, wrong index", damaged, &*index),
+    for (what, blocks, index, status) in [
+        ("unknown codecs", unknown.repeat(COUNT), "", 2),
+        ("no magics", damaged.clone(), "", 1),
+        ("no magics, wrong index", damaged, &*index, 1),
     ] {
         std::fs::write(folder.path().join("a.asdf"), [b"#ASDF 1.0.0\n", &*blocks, index.as_bytes()].concat())
             .unwrap();
         let mut command = Command::new("prlimit");
         command.args(["--cpu=30", env!("CARGO_BIN_EXE_asdf-mount"), "--check", "a.asdf"]);
         let output = command.current_dir(folder.path()).output().unwrap();
-        assert_eq!(output.status.code(), Some(1), "{what}: {}", output.status);
+        assert_eq!(output.status.code(), Some(status), "{what}: {}", output.status);
         assert!(output.stdout.iter().filter(|byte| **byte == b'\n').count() >= COUNT, "{what}");
     }
 }
@@ -260,4 +272,23 @@ fn a_folder_is_checked_at_any_depth_in_order_and_only_what_lies_in_it() {
     assert_eq!(checked(&["in/b/deep", "out/o.asdf"]).1, "in/b/deep/x.asdf out/o.asdf");
     std::fs::remove_file(outside.join("o.asdf")).unwrap();
     assert_eq!(checked(&["out"]), (Some(0), String::new(), "no files of a known format\n".to_owned()));
+}
+
+#[test]
+fn data_that_can_not_be_read_are_no_damage() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, bytes) in [("broken.asdf", broken()), ("unread.asdf", unread())] {
+        std::fs::write(folder.path().join(name), bytes).unwrap();
+    }
+    let (status, text, line) = run(folder.path(), &["--check", "unread.asdf"]);
+    assert_eq!((status, line.as_str()), (Some(2), "1 file, 1 block, 1 unreadable\n"), "{text}");
+    let (status, json, _) = run(folder.path(), &["--check", "--json", "unread.asdf"]);
+    let report: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(
+        (status, &report["status"], &report["defects"][0]["severity"]),
+        (Some(2), &"unreadable".into(), &"unread".into())
+    );
+    let (status, text, line) = run(folder.path(), &["--check", "."]);
+    assert_eq!((status, line.as_str()), (Some(2), "2 files, 2 blocks, 1 damaged, 1 unreadable\n"), "{text}");
+    assert_eq!(run(folder.path(), &["--check", "broken.asdf"]).0, Some(1));
 }

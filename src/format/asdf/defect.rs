@@ -147,8 +147,6 @@ impl AsdfDefect {
             | Self::EndlessComment
             | Self::EndlessTree(_)
             | Self::TooManyBlocks(_)
-            | Self::Header(_)
-            | Self::Data(_)
             | Self::NotYaml(_)
             | Self::MissingBlock { .. }
             | Self::StreamEnds { .. }
@@ -160,6 +158,7 @@ impl AsdfDefect {
             | Self::Shifted { .. }
             | Self::LostTail(_)
             | Self::JunkBeforeBlock { .. } => Severity::Damage,
+            Self::Header(error) | Self::Data(error) => Severity::of(error),
             Self::NewerVersion(_)
             | Self::NoVersion(_)
             | Self::UncheckedTree(_)
