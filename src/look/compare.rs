@@ -11,9 +11,10 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use super::copy::{self, CopyTarget, Failure, Range};
+use super::copy::{self, CopyTarget, Failure};
 use super::{Look, again};
 use crate::content::{checksum, npy, read_exact_at, short_number};
 use crate::error::{Error, Result, one_line};
@@ -29,6 +30,12 @@ const FRAMES: &str = "frames";
 const PIECE: usize = 1 << 18;
 /// Maximum number of arrays.
 const MAX_ARRAYS: usize = 1 << 20;
+/// An array longer than this, and this many times as long as the file that it is in, is not compared: it repeats few
+/// elements, as an array with a stride of 0 does.
+const MAX_REPEATED: u64 = 4 << 30;
+const MAX_TIMES: u64 = 1024;
+/// The length that is assumed of stored bytes whose places are not known, such as those of chunks.
+const MAX_UNKNOWN: u64 = 16 << 30;
 /// Maximum size of an array that is held in memory because its elements have another order, in bytes.
 const MAX_REARRANGED: u64 = 256 << 20;
 
@@ -40,7 +47,7 @@ impl Look {
     pub(crate) fn tree_text(&self) -> Result<Vec<u8>> {
         let mut text = InMemory(Vec::new());
         let reader = self.file_at(Path::new(TREE))?;
-        copy::all(&reader, Range::ALL, &mut text).map_err(|failure| match failure {
+        copy::all(&reader, copy::Range::ALL, &mut text).map_err(|failure| match failure {
             Failure::Read(error) => error,
             Failure::Write(error) => error.into(),
         })?;
@@ -93,7 +100,11 @@ impl Look {
         }
         let mut differ = false;
         for (path, has) in all {
-            let open = |look: &Self| ArrayFile::open(look.file_at(&path)?);
+            let open = |look: &Self| {
+                let array = ArrayFile::open(look.file_at(&path)?)?;
+                array.check_len()?;
+                Ok(array)
+            };
             let hunk = match has {
                 [true, false] => open(self).and_then(|array| Ok(format!("-{}\n", array.described()?))),
                 [false, true] => open(other).and_then(|array| Ok(format!("+{}\n", array.described()?))),
@@ -133,6 +144,22 @@ impl ArrayFile {
         let content = reader.content()?;
         let header = npy::Header::read(&*content)?;
         Ok(Self { reader, header, size: content.len() })
+    }
+
+    /// Fails if the array repeats few stored bytes so often that a comparison would hardly end.
+    fn check_len(&self) -> Result<()> {
+        let ranges = self.reader.content()?.ranges();
+        let len = |range: &Range<u64>| range.end.saturating_sub(range.start);
+        let stored = ranges.iter().map(len).fold(0, u64::saturating_add);
+        let stored = if ranges.is_empty() { MAX_UNKNOWN } else { stored };
+        if self.size > MAX_REPEATED && self.size / MAX_TIMES > stored {
+            return Err(Error::unsupported(format!(
+                "the array of {} bytes repeats {stored} stored ones, more than {MAX_TIMES} times; such arrays are not \
+                 compared",
+                self.size
+            )));
+        }
+        Ok(())
     }
 
     fn start(&self) -> u64 {

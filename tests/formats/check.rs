@@ -292,3 +292,25 @@ fn data_that_can_not_be_read_are_no_damage() {
     assert_eq!((status, line.as_str()), (Some(2), "2 files, 2 blocks, 1 damaged, 1 unreadable\n"), "{text}");
     assert_eq!(run(folder.path(), &["--check", "broken.asdf"]).0, Some(1));
 }
+
+/// Each element of the arrays is the same stored one.
+#[test]
+fn arrays_that_repeat_an_element_endlessly_are_not_compared() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, data) in [("a.asdf", b"data"), ("b.asdf", b"DATA")] {
+        let tree = "%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\n\
+                    long: !core/ndarray-1.0.0 {source: 0, datatype: int8, byteorder: big, shape: [1152921504606846976], strides: [0]}\n\
+                    short: !core/ndarray-1.0.0 {source: 0, datatype: int8, byteorder: big, shape: [1000], strides: [0]}\n...\n";
+        let file = AsdfBuilder::new().tree(tree).block(Block::new(data.to_vec())).build();
+        file.save(folder.path(), name);
+    }
+    let mut command = Command::new(env!("CARGO_BIN_EXE_asdf-mount"));
+    let output = command.args(["--diff", "a.asdf", "b.asdf"]).current_dir(folder.path()).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.code() == Some(2) && said.contains("such arrays are not compared"), "{said}{text}");
+    assert!(
+        text.contains("@@ arrays/short.npy @@") && text.contains("1000 of 1000 elements differ"),
+        "{text}"
+    );
+}
