@@ -118,7 +118,8 @@ mod tests {
         }));
     }
 
-    /// As in a container that a program was started in from outside. Its process group has no number there.
+    /// As in a container that a program was started in from outside. Its process group has no number there. Needs root.
+    #[cfg(feature = "system-tests")]
     #[test]
     fn a_thread_is_known_in_a_pid_namespace_without_its_process_group() {
         let ended = std::process::Command::new("unshare")

@@ -124,6 +124,8 @@ impl Bench {
         let mut command = script_in_namespace(self.folder.path(), 300, &format!("{FUNCTIONS}{script}"));
         command.env("T", self.folder.path()).env("XDG_STATE_HOME", self.path("state"));
         command.env("XDG_CACHE_HOME", self.path("cache"));
+        // Nothing depends on the terminal and the language of the machine.
+        command.env("TERM", "xterm").env("LC_ALL", "C.UTF-8").env_remove("NO_COLOR").env_remove("COLUMNS");
         command.env("PATH", path.unwrap()).output().unwrap()
     }
 

@@ -118,10 +118,17 @@ fn where_processes_are_limited_a_mount_serves_or_says_why_not() {
 fn a_cgroup_with_few_processes_serves_a_mount_or_says_why_not() {
     let bench = Bench::of_sample();
     let script = r#"
-        parent=$(awk '{ split($0, halves, " - "); split(halves[2], fs, " ") }
-            fs[1] == "cgroup" && fs[3] ~ /(^|,)pids(,|$)/ { v1 = $5 }
-            fs[1] == "cgroup2" { v2 = $5 }
-            END { print (v1 ? v1 : v2) }' /proc/self/mountinfo)
+        hierarchy() {
+            awk '{ split($0, halves, " - "); split(halves[2], fs, " ") }
+                fs[1] == "cgroup" && fs[3] ~ /(^|,)pids(,|$)/ { v1 = $5 }
+                fs[1] == "cgroup2" { v2 = $5 }
+                END { print (v1 ? v1 : v2) }' /proc/self/mountinfo
+        }
+        if test -z "$(hierarchy)"; then
+            mkdir cgroups
+            mount -t cgroup -o pids none cgroups 2>/dev/null || mount -t cgroup2 none cgroups
+        fi
+        parent=$(hierarchy)
         test ! -e $parent/cgroup.subtree_control || echo +pids >$parent/cgroup.subtree_control
         group=$parent/asdf-mount-test-$$
         mkdir $group
