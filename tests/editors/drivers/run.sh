@@ -32,14 +32,14 @@ keys() { tmux -S "$work/s" send-keys "$@"; sleep 0.1; }
 words() { tmux -S "$work/s" send-keys -l -- "$1"; sleep 0.2; }
 lost() { echo "$editor, $mode: $1"; screen | grep -v '^ *$'; exit 1; }
 shows() { # PATTERN [TENTHS]
-  local n=${2:-150}
+  local n=${2:-600}
   while ! screen | grep -qE -- "$1"; do
     [ $((n -= 1)) -gt 0 ] || return 1
     sleep 0.1
   done
 }
 outcome() { # sets $outcome to the result of a save: saved, refused or asked
-  local n=150
+  local n=600
   while [ $((n -= 1)) -gt 0 ]; do
     screen >"$work/screen"
     grep -qE -- "$asks" "$work/screen" && { outcome=asked; return; }

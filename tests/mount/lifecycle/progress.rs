@@ -25,10 +25,13 @@ fn bench() -> Bench {
     bench
 }
 
-/// Returns the terminal output of a command that is paused until it has taken more than a second.
+/// Returns the terminal output of a command that is paused, once it has opened a file, until it has taken more than a
+/// second.
 fn shown(bench: &Bench, command: &str) -> String {
     let script = format!(
-        "cat >held.sh <<'END'\n{command} &\nprogram=$!; sleep 0.2; kill -STOP $program; sleep 1.1; kill -CONT $program; \
+        "cat >held.sh <<'END'\n{command} &\nprogram=$!\n\
+         for i in $(seq 300); do ! ls -l /proc/$program/fd 2>/dev/null | grep -q many || break; done\n\
+         kill -STOP $program; sleep 1.1; kill -CONT $program; \
          wait $program || echo \"status $?\"; wait\nEND\n\
          timeout 120 script -qec 'stty cols 80; sh ./held.sh' /dev/null </dev/null"
     );
