@@ -282,6 +282,7 @@ make_venv() {
     echo "making $folder with $requirements"
     rm -rf "$folder"
     python3 -m venv "$folder"
-    "$folder/bin/python" -m pip install -q --disable-pip-version-check -r "$requirements"
+    # Python compiles what is imported; pip would compile all, which takes as long as the download.
+    "$folder/bin/python" -m pip install -q --no-compile --disable-pip-version-check -r "$requirements"
     echo "$mark" >"$folder/requirements.sha256"
 }

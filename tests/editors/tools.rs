@@ -10,19 +10,19 @@ use crate::common::mount::wait_until;
 
 /// The program's reaction to a refusal.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Hears {
+pub(crate) enum Hears {
     /// It exits with an error.
     Yes,
     /// It ignores the result of close; the user finds `tree.yaml.error`.
     No,
 }
-use Hears::{No, Yes};
+pub(crate) use Hears::{No, Yes};
 
 /// Another valid text.
 const OTHER: &str = "second light";
 
 /// The command, the files that it leaves beside `tree.yaml` in any directory, and its reaction to a refusal.
-type Tool = (&'static str, &'static [&'static str], Hears);
+pub(crate) type Tool = (&'static str, &'static [&'static str], Hears);
 
 const SHELL: &[Tool] = &[
     ("cat $F > tree.yaml", &[], Yes),
@@ -78,7 +78,6 @@ const EDITS: &[Tool] = &[
     ("printf '%s\\n' \",s/$A/$B/\" w q | ed -s tree.yaml", &[], Yes),
     ("vim -Nu NONE -es -c \"set backupskip=\" -c \"%s/$A/$B/\" -c wq tree.yaml", &[], Yes),
     ("vim -Nu NONE -es -c \"set backupskip= backupcopy=yes\" -c \"%s/$A/$B/\" -c wq tree.yaml", &[], Yes),
-    ("nvim --headless --clean -c 'set backupskip=' -c \"%s/$A/$B/\" -c 'w|q!' -c 'cq' tree.yaml", &[], Yes),
     (
         "emacs -Q --batch --eval '(setq backup-enable-predicate (quote identity))' tree.yaml \
          --eval '(progn (while (search-forward (getenv \"A\") nil t) \
@@ -151,7 +150,7 @@ const LANGUAGES: &[Tool] = &[
 /// Runs each tool twice. A valid text is one save, seen by the tool and by others. An invalid text is
 /// reported, kept, and changes nothing.
 #[track_caller]
-fn all(tools: &[Tool]) {
+pub(crate) fn all(tools: &[Tool]) {
     let case = Case::new();
     let (mut now, mut next) = (OLD, OTHER);
     let mut saves = 0;

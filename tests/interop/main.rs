@@ -2,13 +2,13 @@
 //!
 //! | module | mounted files | compared with |
 //! |---|---|---|
-//! | `written_by_python` | files written at test time by Python asdf, new and old | the original numpy arrays |
+//! | `written_by_python` | files written at test time by Python asdf | the original numpy arrays |
 //! | `built` | files of the tests' builder | Python asdf, to check the builder |
 //! | `catalog` | a catalogue of files | Python asdf, through DuckDB and Dask |
-//! | `doubtful` | files with damaged block headers | Python asdf, new and old; for old layouts the data |
+//! | `doubtful` | files with damaged block headers | Python asdf; for old layouts the data |
 //! | `reference` | the reference files of the ASDF standard, if available | their `.yaml` twins with inline data |
 //! | `refs` | files of every codec and type, read by references | Python asdf, through zarr, xarray and Dask |
-//! | `saved` | none: texts that a save accepts | Python asdf, new and old: do they open them as the same data? |
+//! | `saved` | none: texts that a save accepts | Python asdf: does it open them as the same data? |
 //! | `exploded` | files of every kind of block, and copies of their exploded form | Python asdf; for old layouts the data |
 //! | `fits` | arrays, and FITS files described by nodes | astropy, gwcs |
 //! | `shared_fixtures` | `tests/fixtures/asdf`, made once by its script | two formulas |
@@ -19,6 +19,7 @@
 //! | `json` | trees of every type, and random ones | PyYAML, Python's JSON, jq |
 //! | `object_store` | objects in a bucket, mounted, changed, and asked for with a wrong key | moto, a server of S3 |
 //! | `preview` | pictures of arrays | numpy, by the documented formula |
+//! | `rare` | files and texts of `written_by_python`, `doubtful` and `saved` | Python asdf 5.2; only with `scripts/test --all` |
 //! | `tables` | tables of random columns | the original columns, through pyarrow and DuckDB |
 
 #![allow(clippy::unwrap_used)] // a test fails by panicking
@@ -39,6 +40,7 @@ mod gsd_growing;
 mod json;
 mod object_store;
 mod preview;
+mod rare;
 mod reference;
 mod refs;
 mod saved;

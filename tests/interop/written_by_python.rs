@@ -5,10 +5,10 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::common::mount::{Mounted, fresh_folder, program};
-use crate::common::python::{old_python, python, run};
+use crate::common::python::{python, run};
 
 /// Mounts every file in `folder` made by `write_files.py` and compares every block. Returns the number of blocks.
-fn every_block_is_numpys(folder: &Path, names: &str) -> usize {
+pub(crate) fn every_block_is_numpys(folder: &Path, names: &str) -> usize {
     let mut compared = 0;
     let mut mounts = Vec::new();
     for name in names.lines() {
@@ -42,19 +42,6 @@ fn files_of_todays_asdf() {
     }
     let compared = every_block_is_numpys(folder.path(), &names);
     assert!(compared > 500, "only {compared} blocks");
-}
-
-#[test]
-fn files_of_an_asdf_with_the_old_checksum_rule() {
-    let folder = fresh_folder();
-    let names = run(&old_python(), "write_files.py", [folder.path().as_os_str(), "old-".as_ref()]);
-    every_block_is_numpys(folder.path(), &names);
-
-    for (name, word) in [("old-zlib", "decoded"), ("old-stored", "stored")] {
-        let mounted = Mounted::file(folder.path().join(format!("{name}.asdf")));
-        assert_eq!(mounted.attribute("blocks/0.bin", "user.asdf.verified").unwrap(), word, "{name}");
-        mounted.unmount();
-    }
 }
 
 #[test]

@@ -4,7 +4,7 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
@@ -18,7 +18,7 @@ use crate::place::{Place, said, write};
 const STRANGER: u32 = 65_533;
 
 /// Kills `--set-tree` one call later each time, until the file is a mixture.
-fn leave_half(place: &Place, old: &str, new: &str) {
+pub(crate) fn leave_half(place: &Place, old: &str, new: &str) {
     let tree = place.folder().join("new");
     fs::write(&tree, new).unwrap();
     let faults = Faults::new(&place.folder(), &place.disk.path());
@@ -313,36 +313,6 @@ fn with_another_state_directory() {
     run("chattr", &["-i", folder.to_str().unwrap()]);
     assert!(output.status.success(), "{output:?}");
     place.holds_one_of(&[&old, &new]);
-}
-
-/// Inode numbers change with each mount, or all files are writable by everyone.
-#[test]
-fn on_file_systems_with_odd_inodes_and_modes() {
-    for kind in ["sshfs", "mergerfs", "exfat", "ntfs"] {
-        let place = Place::on(kind);
-        let (old, new) = (place.text(), place.named(&"longer ".repeat(3000)));
-        write(&place.mount(), &new).unwrap();
-        place.holds(&new);
-        for by_mount in [false, true] {
-            write(&place.mount(), &old).unwrap();
-            leave_half(&place, &old, &new);
-            let inode = fs::metadata(&place.source).unwrap().ino();
-            place.disk.mount_again(kind);
-            println!("{kind}: inode {inode}, now {}", fs::metadata(&place.source).unwrap().ino());
-            let refused = place.try_mount(&place.source, &["-o", "ro"]).map(drop).unwrap_err();
-            assert!(said(&refused).contains("--recover"), "{kind}: {refused:?}");
-            let checked = place.run([OsStr::new("--check"), place.source.as_os_str()]);
-            assert!(!checked.status.success(), "{kind}: {checked:?}");
-            if by_mount {
-                place.shows_blocks(&place.mount());
-            } else {
-                let output = place.run([OsStr::new("--recover"), place.source.as_os_str()]);
-                assert!(output.status.success(), "{kind}: {output:?}");
-            }
-            place.holds_one_of(&[&old, &new]);
-            place.nothing_is_beside();
-        }
-    }
 }
 
 /// The journal is of a save into a file that another one has just replaced. It goes when that save ends.

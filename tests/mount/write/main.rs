@@ -18,13 +18,14 @@
 //! | `failures` | full and failing disks, closed directories, limits |
 //! | `power` | power cuts, by images of every write and flush of ext4, XFS and btrfs |
 //! | `room` | many saves at once on a disk that becomes full |
-//! | `remote` | files behind sshfs and bindfs, replaced on the server |
+//! | `remote` | files behind bindfs, replaced on the server |
 //! | `unshared` | writers of one file that share no locks |
 //! | `killed` | kill -9 during saves, for each plan |
 //! | `half_saved` | files and journals that are copied, changed, truncated or lost after a kill |
 //! | `random_edits` | edits, refusals, kills and remounts, compared with a model |
 //! | `plans`, `halfway` | saves by the library on ext2, ext3, ext4, XFS, btrfs and tmpfs: full disks, kills |
 //! | `opened_by_python` | the saves of each plan, opened by Python asdf |
+//! | `rare` | sshfs, mergerfs, exFAT, NTFS, and an older Python asdf; only with `scripts/test --all` |
 //! | `commands` | `--edit`, `--set-tree`, `--recover` |
 //!
 //! Needs root, `/dev/fuse`, loop devices and a C compiler.
@@ -62,6 +63,7 @@ mod plans;
 mod power;
 mod preserved;
 mod random_edits;
+mod rare;
 mod readers;
 mod refusals;
 mod remote;

@@ -54,39 +54,40 @@ fn replace(place: &Place, name: &str) {
 
 #[test]
 fn what_is_saved_is_in_the_file_that_has_the_name_on_the_server() {
-    for program in ["bindfs", "sshfs"] {
-        let place =
-            Place::with("tmpfs", &file(vec![Block::new(sample(9000, 1)), Block::new(sample(200, 2))]));
-        let through = Through::new(program, &place, "shown");
-        let mount = place.try_mount(&through.0.join("a.asdf"), &[]).unwrap();
-        let mut saved = 0;
-        for round in 0..8 {
-            if round > 0 {
-                replace(&place, &format!("{round} by another program"));
-            }
-            // A text that fits, one that grows, and a retry after a refusal.
-            for name in [format!("fits {round}"), "longer ".repeat(900 * (round + 1)), "short".to_owned()] {
-                let text = place.named(&name);
-                match write(&mount, &text) {
-                    Ok(()) => {
-                        assert_eq!(place.saved(), text, "{program}, {round}: {}", place.log());
-                        saved += 1;
-                    }
-                    error => {
-                        assert_eq!(errno(error), libc::EBUSY, "{program}, {round}: {}", place.log());
-                        assert_ne!(place.saved(), text, "{program}, {round}");
-                    }
+    saves_into_the_named_file("bindfs");
+}
+
+pub(crate) fn saves_into_the_named_file(program: &str) {
+    let place = Place::with("tmpfs", &file(vec![Block::new(sample(9000, 1)), Block::new(sample(200, 2))]));
+    let through = Through::new(program, &place, "shown");
+    let mount = place.try_mount(&through.0.join("a.asdf"), &[]).unwrap();
+    let mut saved = 0;
+    for round in 0..8 {
+        if round > 0 {
+            replace(&place, &format!("{round} by another program"));
+        }
+        // A text that fits, one that grows, and a retry after a refusal.
+        for name in [format!("fits {round}"), "longer ".repeat(900 * (round + 1)), "short".to_owned()] {
+            let text = place.named(&name);
+            match write(&mount, &text) {
+                Ok(()) => {
+                    assert_eq!(place.saved(), text, "{program}, {round}: {}", place.log());
+                    saved += 1;
+                }
+                error => {
+                    assert_eq!(errno(error), libc::EBUSY, "{program}, {round}: {}", place.log());
+                    assert_ne!(place.saved(), text, "{program}, {round}");
                 }
             }
         }
-        // How many texts are saved before the cache of sshfs forgets the replaced files is a matter of time.
-        assert!(saved > 3, "{program}: {saved}: {}", place.log());
-        let last = place.named("at last");
-        assert!(wait_until(|| write(&mount, &last).is_ok()), "{program}: {}", place.log());
-        assert_eq!(place.saved(), last, "{program}: {}", place.log());
-        place.nothing_is_beside();
-        drop((mount, through));
     }
+    // How many texts are saved before the cache of sshfs forgets the replaced files is a matter of time.
+    assert!(saved > 3, "{program}: {saved}: {}", place.log());
+    let last = place.named("at last");
+    assert!(wait_until(|| write(&mount, &last).is_ok()), "{program}: {}", place.log());
+    assert_eq!(place.saved(), last, "{program}: {}", place.log());
+    place.nothing_is_beside();
+    drop((mount, through));
 }
 
 /// A program on the server may write to the stream unseen.
