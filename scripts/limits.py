@@ -13,7 +13,7 @@ SRC = Path("src")
 DOCUMENT = Path("docs/design.md")
 
 # What is computed from a tree when a program lists or reads the views of a file.
-TREES = ["yaml/read.rs", "yaml/parser.rs", "yaml/survey", "format/asdf/arrays", "format/asdf/tables", "format/asdf/fits/nodes.rs",
+TREES = ["yaml/read.rs", "yaml/parser.rs", "yaml/document", "yaml/survey", "format/asdf/arrays", "format/asdf/tables", "format/asdf/fits/nodes.rs",
          "format/asdf/head.rs", "format/asdf/json.rs", "format/asdf/sources.rs", "format/asdf/view.rs", "content/zarr.rs"]
 
 CONSTANT = re.compile(r"^(?:pub(?:\([a-z: ]+\))? )?const (MAX[A-Z_]*): [^=]+ = ([^;]+);", re.M)

@@ -6,10 +6,11 @@
 //! budget waits while others run.
 //!
 //! The cache also holds other state of decoding that is bounded for the whole mount: idle decoders
-//! ([`Reclaim`]), worker threads ([`Workers`]), buffers for reuse, a temporary file ([`TempSegments`]), and
+//! ([`Reclaim`]), values that can be made again ([`Kept`]), worker threads ([`Workers`]), buffers for reuse, a temporary file ([`TempSegments`]), and
 //! the seek tables that persist between mounts ([`Store`]).
 
 mod fair_share;
+mod kept;
 mod memory;
 mod memory_budget;
 mod scratch;
@@ -29,6 +30,7 @@ use lru::LruCache;
 use crate::content::BufferPool;
 use crate::workers::Workers;
 use crate::workers::caller::with_deadline;
+use kept::Kept;
 use memory_budget::MemoryBudget;
 use scratch::Scratch;
 use store::Store;
@@ -95,6 +97,7 @@ pub struct Cache {
     threads: usize,
     workers: Workers,
     fair_share: FairShare,
+    kept: Kept,
     scratch: Scratch,
     temp_segments: TempSegments,
     store: Arc<Store>,
@@ -137,6 +140,7 @@ impl Cache {
             threads: threads.max(1),
             workers: Workers::new("decode", threads),
             fair_share: FairShare::default(),
+            kept: Kept::new(budget),
             scratch: Scratch::new(budget),
             temp_segments: TempSegments::default(),
             store: Arc::default(),
@@ -183,6 +187,7 @@ impl Cache {
 
     /// Reserves memory for a foreground decode; waits until it is free.
     pub(crate) fn demand(&self, bytes: u64) -> Reservation {
+        self.make_room(bytes);
         let reservation = self.memory.demand(bytes, || self.aside());
         self.state().trim(self.room_for_granules());
         reservation
@@ -190,9 +195,18 @@ impl Cache {
 
     /// Reserves memory for a foreground decode; `None` if it would have to wait.
     pub(crate) fn demand_at_once(&self, bytes: u64) -> Option<Reservation> {
+        self.make_room(bytes);
         let reservation = self.memory.demand_at_once(bytes, || self.aside())?;
         self.state().trim(self.room_for_granules());
         Some(reservation)
+    }
+
+    /// Drops the kept values if work that needs `bytes` would have no room otherwise.
+    fn make_room(&self, bytes: u64) {
+        let needed = bytes.saturating_add(self.reserved()).saturating_add(self.aside());
+        if needed > self.budget && self.kept.weight() > 0 {
+            self.kept.clear();
+        }
     }
 
     /// Returns the part of the budget that is left for granules.
@@ -201,13 +215,10 @@ impl Cache {
         room.max(MIN_ROOM.min(self.budget / 2))
     }
 
-    /// Returns the bytes of idle decoders and scratch buffers that count against the budget.
+    /// Returns the bytes of kept values, idle decoders and scratch buffers that count against the budget.
     fn aside(&self) -> u64 {
-        self.idle
-            .get()
-            .map_or(0, |idle| idle.weight())
-            .saturating_add(self.scratch.weight())
-            .saturating_sub(ASIDE)
+        let idle = self.idle.get().map_or(0, |idle| idle.weight());
+        idle.saturating_add(self.scratch.weight()).saturating_sub(ASIDE).saturating_add(self.kept.weight())
     }
 
     /// Returns the number of decoding threads.
@@ -239,6 +250,18 @@ impl Cache {
     /// Keeps scratch tables and buffers of `weight` bytes for reuse.
     pub(crate) fn keep_scratch<T: Any + Send>(&self, scratch: Box<T>, weight: u64) {
         self.scratch.give(scratch, weight);
+    }
+
+    /// Keeps a value of `weight` bytes under the budget, in place of an earlier one of `id`, until others need the
+    /// room or nobody has asked for it in a while. A value that is larger than the budget is not kept.
+    pub(crate) fn keep<T: Any + Send + Sync>(&self, id: ContentId, value: Arc<T>, weight: u64) {
+        self.kept.put(id, value, weight);
+        self.state().trim(self.room_for_granules());
+    }
+
+    /// Returns the value that is kept for `id`, if there still is one.
+    pub(crate) fn kept<T: Any + Send + Sync>(&self, id: ContentId) -> Option<Arc<T>> {
+        self.kept.get(id)
     }
 
     /// Returns the temporary file for sliding windows.
@@ -273,6 +296,8 @@ impl Cache {
         state.chunks.put((id, start), bytes.clone());
         *state.of_content.entry(id).or_default() += 1;
         state.trim(self.room_for_granules());
+        drop(state);
+        self.kept.drop_idle();
     }
 
     /// True if a granule of `len` bytes can be cached without evicting another.
@@ -284,6 +309,7 @@ impl Cache {
     /// Drops everything that is kept for a content that is gone.
     pub fn forget(&self, id: ContentId) {
         self.idle.get().inspect(|idle| idle.forget(id));
+        self.kept.forget(id);
         let mut state = self.state();
         // Most contents that go were never decoded, and a search takes as long as the cache is large.
         let Some(count) = state.of_content.get(&id).copied() else { return };

@@ -1,10 +1,11 @@
 //! YAML: events of a text, a survey of it, and values of small documents.
 //!
-//! Trees may be as large as memory. They are read as events ([`read`], with the parsers [`fast`] and
-//! [`parser`]) and surveyed in one pass ([`survey`]), but never held as values. [`scalar`] resolves the types
-//! of scalars. [`Value`] is for small documents, such as a block index or an encoding chain.
+//! A text is read as events ([`read`], with the parsers [`fast`] and [`parser`]). From these a tree is surveyed in one
+//! pass ([`survey`]), or becomes a [`document`]. [`scalar`] resolves the types of scalars. [`Value`] is for small
+//! documents, such as a block index or an encoding chain.
 
 pub(crate) mod assign;
+pub(crate) mod document;
 pub(crate) mod event;
 pub(crate) mod fast;
 mod input;

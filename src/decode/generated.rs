@@ -34,6 +34,11 @@ pub(crate) trait Generator: Send {
 pub(crate) trait Generated: Send + Sync + fmt::Debug {
     /// Returns a generator at the start of the text.
     fn generator(&self) -> Result<Box<dyn Generator>>;
+
+    /// Returns the approximate memory of a generator that has not begun, in bytes.
+    fn weight(&self) -> u64 {
+        1 << 20
+    }
 }
 
 /// A text that was measured.
@@ -67,6 +72,11 @@ impl Measured {
     pub(crate) fn file(&self, text: impl Generated + 'static, cache: &Arc<Cache>) -> File {
         let renewal = Renewal::WhileSame(Signature::new(format!("{} {:x}", self.len, self.hash)));
         File { renewal, ..File::new(self.content(text, cache)) }
+    }
+
+    /// True if the text is small enough to be kept.
+    pub(crate) fn is_small(&self) -> bool {
+        self.text.is_some()
     }
 
     /// Returns the content of the measured text.
@@ -117,6 +127,10 @@ impl<T: Generated> Sequential for Stream<T> {
     fn start(&self) -> Result<Box<dyn Decoder>> {
         let generator = self.0.generator()?;
         Ok(Box::new(Generating { generator, out: Vec::new(), given: 0, ended: false }))
+    }
+
+    fn weight(&self) -> u64 {
+        self.0.weight()
     }
 }
 

@@ -79,10 +79,23 @@ pub(crate) fn each_event<E: From<Unread>>(
     text: &dyn Content,
     mut take: impl FnMut(&Event<'_>) -> Result<bool, E>,
 ) -> Result<(), E> {
+    match held(text) {
+        Some(held) => each_event_in(&held.0, take),
+        None => rest_of_events(Events::of(text), 0, &mut take),
+    }
+}
+
+/// Passes the events of a text in memory to `take`, in order, until `take` returns false.
+///
+/// # Errors
+///
+/// As of [`each_event`].
+pub(crate) fn each_event_in<E: From<Unread>>(
+    text: &[u8],
+    mut take: impl FnMut(&Event<'_>) -> Result<bool, E>,
+) -> Result<(), E> {
     let mut taken = 0_u64;
-    if let Some(held) = held(text)
-        && let Some(mut events) = FastParser::new(&held.0)
-    {
+    if let Some(mut events) = FastParser::new(text) {
         while let Ok(event) = events.next_event() {
             let Some(event) = event else { return Ok(()) };
             taken += 1;
@@ -92,7 +105,14 @@ pub(crate) fn each_event<E: From<Unread>>(
         }
     }
     // libyaml reads the text from its start. Events that `take` got from the fast parser are skipped.
-    let mut events = Events::of(text);
+    rest_of_events(Events::new(text), taken, &mut take)
+}
+
+fn rest_of_events<E: From<Unread>>(
+    mut events: Events<'_>,
+    mut taken: u64,
+    take: &mut impl FnMut(&Event<'_>) -> Result<bool, E>,
+) -> Result<(), E> {
     loop {
         match events.next_event() {
             Ok(None) => return Ok(()),

@@ -1,41 +1,49 @@
 //! `tree.json` and `tree.tagged.json`: the tree for programs that read JSON.
 //!
-//! One pass over the events of the tree measures both texts. `docs/views.md` has the rules.
+//! One walk over the document of the tree measures both texts. `docs/views.md` has the rules.
 //!
 //! | module | what it does |
 //! |---|---|
-//! | [`writer`] | converts events to JSON, in memory that does not grow with the tree |
+//! | [`walk`] | goes from node to node |
+//! | [`output`] | writes JSON |
+//! | [`members`] | equal keys, and members added by merge keys |
+//! | [`pointers`] | JSON pointers to the nodes that aliases stand for |
+//! | [`nulls`] | aliases for which there is no reference |
 //! | [`scalar`] | converts a scalar to JSON |
 //! | [`numbers`] | number keys that are equal in Python |
-//! | [`pointers`] | JSON pointers that are still valid |
-//! | [`merges`] | members added by merge keys |
 
-use std::collections::HashSet;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, Weak};
 
 use super::view::{AsdfFile, View};
+use crate::cache::{Cache, ContentId, Reservation};
 use crate::content::dir::{File, Node};
 use crate::content::{Content, Text};
 use crate::decode::generated::{Generated, Generator, Measured, Measuring};
 use crate::error::{Error, Result};
 use crate::format::{Defect, Severity};
+use crate::sync::locked;
 use crate::workers::turns::in_turn;
+use crate::yaml::document::{Builder, Document, text_of};
 use crate::yaml::event::Event;
-use crate::yaml::parser::Events;
 use crate::yaml::read::{Listener, Unread, each_event};
 use crate::yaml::survey::Commented;
-use merges::Merges;
-use writer::Writer;
+use members::Members;
+use output::JsonOutput;
+use walk::Walk;
 
-mod merges;
+mod members;
+mod nulls;
 mod numbers;
+mod output;
 mod pointers;
 mod scalar;
-mod writer;
+mod walk;
 
-/// Maximum number of bytes remembered for anchors and merge keys. The bytes that references and merge keys
-/// add to the text have the same limit.
-const MAX_HELD: usize = 16 << 20;
+/// Maximum number of bytes that long references, and that merge keys, add to the text.
+const MAX_ADDED: usize = 16 << 20;
+
+/// Length of a tree from which on its document counts in the budget while it is made, in bytes.
+const LARGE: u64 = 1 << 20;
 
 /// The treatment of tags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,14 +62,16 @@ pub(super) struct Json(Tags);
 #[derive(Debug)]
 struct BothMeasured {
     texts: [Measured; 2],
-    merges: Arc<Merges>,
-    hidden: Hidden,
     /// A note on aliases that are null.
     note: Option<String>,
 }
 
-/// For each of both texts, the nodes whose aliases are null.
-type Hidden = [Arc<HashSet<u64>>; 2];
+/// A tree of which JSON can be written.
+#[derive(Debug)]
+struct Tree {
+    document: Document,
+    members: Members,
+}
 
 impl Json {
     pub(super) const WITHOUT_TAGS: Self = Self(Tags::Dropped);
@@ -103,112 +113,155 @@ impl View for Json {
 
 fn json_file(file: &AsdfFile, tags: Tags) -> File {
     let tree = file.tree();
-    let measured = file.computed.get_or_try_compute(|| match in_turn(tree.len(), || measure(tree.clone())) {
+    let cache = &file.context.cache;
+    let document = file.computed.get_or_compute(|| Arc::new(KeptDocument::new(tree.clone(), cache)));
+    let is_measured = || file.computed.get::<Result<BothMeasured>>().is_some();
+    // The wait for memory comes before the others wait for this thread.
+    let _room = (tree.len() >= LARGE && !is_measured()).then(|| document.demand());
+    let measured = file.computed.get_or_try_compute(|| match in_turn(tree.len(), || measure(document)) {
         Err(error) if error.is_of_reading() => Err(error),
         measured => Ok(measured),
     });
-    let both = match measured {
-        Ok(Ok(both)) => both,
-        Ok(Err(error)) => return File::unreadable(error.clone()),
-        Err(error) => return File::unreadable(error),
-    };
-    let hidden = both.hidden[tags as usize].clone();
-    let text = JsonText { tree, tags, merges: both.merges.clone(), hidden };
-    both.texts[tags as usize].file(text, &file.context.cache)
-}
-
-fn measure(tree: Arc<dyn Content>) -> Result<BothMeasured> {
-    let merges = Arc::new(Merges::of(&*tree)?);
-    match measure_with(&*tree, &merges, Hidden::default())? {
-        Ok(measured) => Ok(measured),
-        // In a second pass, the aliases of these nodes are null.
-        Err(hidden) => measure_with(&*tree, &merges, hidden)?.map_err(|_| repeated()),
+    match measured {
+        Ok(Ok(both)) => both.texts[tags as usize].file(JsonText { document: document.clone(), tags }, cache),
+        Ok(Err(error)) => File::unreadable(error.clone()),
+        Err(error) => File::unreadable(error),
     }
 }
 
-fn repeated() -> Error {
-    Error::unsupported("keys are repeated, and their values have anchors with aliases")
+/// The document of a tree, which the cache keeps while programs read JSON that is made from it.
+#[derive(Debug)]
+struct KeptDocument {
+    tree: Arc<dyn Content>,
+    cache: Arc<Cache>,
+    id: ContentId,
+    /// The document while somebody uses it, even if the cache does not keep it.
+    used: Mutex<Weak<Tree>>,
 }
 
-/// Measures both texts; the inner error are the nodes that have to be hidden.
-fn measure_with(
-    tree: &dyn Content,
-    merges: &Arc<Merges>,
-    hidden: Hidden,
-) -> Result<std::result::Result<BothMeasured, Hidden>> {
-    let writer_of = |tags: Tags| Writer::new(tags, merges.clone(), hidden[tags as usize].clone());
-    let mut texts = [Tags::Dropped, Tags::Kept].map(|tags| (writer_of(tags), Measuring::default()));
-    each_event(&Commented(tree), |event| {
-        for (writer, measuring) in &mut texts {
-            writer.take(event)?;
-            measuring.take(&writer.out);
-            writer.out.clear();
+impl KeptDocument {
+    /// Approximate memory of a document, as a multiple of the length of its text.
+    const TIMES: u64 = 4;
+
+    fn new(tree: Arc<dyn Content>, cache: &Arc<Cache>) -> Self {
+        Self { tree, cache: cache.clone(), id: cache.id(), used: Mutex::default() }
+    }
+
+    /// Reserves memory for making the document; waits until it is free.
+    fn demand(&self) -> Reservation {
+        self.cache.demand(self.tree.len().saturating_mul(Self::TIMES))
+    }
+
+    /// Returns the document, which is made unless it is kept or used.
+    fn get(&self) -> Result<Arc<Tree>> {
+        if let Some(tree) = self.cache.kept(self.id).or_else(|| locked(&self.used).upgrade()) {
+            return Ok(tree);
         }
-        Ok::<_, Error>(true)
-    })?;
-    if texts.iter().any(|(writer, _)| !writer.has_to_hide().is_empty()) {
-        return Ok(Err(texts.map(|(writer, _)| Arc::new(writer.has_to_hide().clone()))));
+        let tree = Arc::new(Tree::read(&*self.tree)?);
+        *locked(&self.used) = Arc::downgrade(&tree);
+        Ok(tree)
     }
-    let note = texts[Tags::Dropped as usize].0.nulls.note();
-    let end = |(mut writer, mut measuring): (Writer, Measuring)| {
-        writer.finish();
-        measuring.take(&writer.out);
-        measuring.end()
-    };
-    Ok(Ok(BothMeasured { texts: texts.map(end), merges: merges.clone(), hidden, note }))
+
+    /// Keeps the document for the next reader.
+    fn keep(&self, tree: &Arc<Tree>) {
+        self.cache.keep(self.id, tree.clone(), tree.weight());
+    }
+}
+
+impl Drop for KeptDocument {
+    fn drop(&mut self) {
+        self.cache.forget(self.id);
+    }
+}
+
+impl Tree {
+    /// Reads a tree.
+    ///
+    /// # Errors
+    ///
+    /// The tree can't be read, or there is no JSON of it.
+    fn read(tree: &dyn Content) -> Result<Self> {
+        Self::of(Document::read(&Commented(tree))?)
+    }
+
+    fn of(document: Document) -> Result<Self> {
+        match document.fault() {
+            Some(fault) => Err(fault.clone()),
+            None => Ok(Self { members: Members::of(&document)?, document }),
+        }
+    }
+
+    fn weight(&self) -> u64 {
+        self.document.weight() + self.members.weight()
+    }
+
+    /// Returns a note on the aliases that are null in the JSON.
+    fn note(&self, output: &JsonOutput) -> Option<String> {
+        let mut nulls = self.members.nulls.clone();
+        nulls.add_all(&output.nulls);
+        nulls.note(&self.document)
+    }
+}
+
+fn measure(document: &KeptDocument) -> Result<BothMeasured> {
+    let tree = document.get()?;
+    let mut walk = Walk::default();
+    let mut outputs = [Tags::Dropped, Tags::Kept].map(JsonOutput::new);
+    let mut texts = [Measuring::default(), Measuring::default()];
+    loop {
+        let goes_on = walk.more(&tree, &mut outputs)?;
+        for (output, text) in outputs.iter_mut().zip(&mut texts) {
+            text.take(&output.bytes);
+            output.bytes.clear();
+        }
+        if !goes_on {
+            break;
+        }
+    }
+    let texts = texts.map(Measuring::end);
+    if !texts.iter().all(Measured::is_small) {
+        document.keep(&tree);
+    }
+    Ok(BothMeasured { texts, note: tree.note(&outputs[Tags::Dropped as usize]) })
 }
 
 /// The JSON of a tree.
 #[derive(Debug)]
 struct JsonText {
-    tree: Arc<dyn Content>,
+    document: Arc<KeptDocument>,
     tags: Tags,
-    merges: Arc<Merges>,
-    hidden: Arc<HashSet<u64>>,
 }
 
 impl Generated for JsonText {
     fn generator(&self) -> Result<Box<dyn Generator>> {
-        let tree = Arc::new(Head(self.tree.clone()));
-        let writer = Writer::new(self.tags, self.merges.clone(), self.hidden.clone());
-        Ok(Box::new(JsonGenerator { events: Events::keeping(tree), writer }))
-    }
-}
-
-/// The head of a file, owned, for a parser that keeps its input.
-#[derive(Debug)]
-struct Head(Arc<dyn Content>);
-
-impl Content for Head {
-    fn len(&self) -> u64 {
-        self.0.len()
+        let tree = self.document.get()?;
+        self.document.keep(&tree);
+        Ok(Box::new(JsonGenerator { tree, walk: Walk::default(), output: JsonOutput::new(self.tags) }))
     }
 
-    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
-        Commented(&*self.0).read_at(offset, buf)
+    fn weight(&self) -> u64 {
+        let is_there = locked(&self.document.used).strong_count() > 0;
+        if is_there { 1 << 20 } else { self.document.tree.len().saturating_mul(KeptDocument::TIMES) }
     }
 }
 
 struct JsonGenerator {
-    events: Events<'static>,
-    writer: Writer,
+    tree: Arc<Tree>,
+    walk: Walk,
+    output: JsonOutput,
 }
 
 impl Generator for JsonGenerator {
-    /// Converts the next event.
     fn more(&mut self, out: &mut Vec<u8>) -> Result<bool> {
-        let event = self.events.next_event()?;
-        let goes_on = event.is_some();
-        match event {
-            Some(event) => self.writer.take(&event)?,
-            None => self.writer.finish(),
-        }
-        out.append(&mut self.writer.out);
+        let goes_on = self.walk.more(&self.tree, std::slice::from_mut(&mut self.output))?;
+        out.append(&mut self.output.bytes);
         Ok(goes_on)
     }
 
+    /// A document that the cache keeps, or that others use, too, counts there.
     fn weight(&self) -> u64 {
-        (512 << 10) + self.writer.weight()
+        let is_shared = Arc::strong_count(&self.tree) > 1;
+        (512 << 10) + if is_shared { 0 } else { self.tree.weight() }
     }
 }
 
@@ -221,32 +274,26 @@ pub(crate) struct TreeJson {
     pub note: Option<String>,
 }
 
-/// The JSON of a tree without its tags, in one line. It is made from the parser events
+/// The JSON of a tree without its tags, in one line. Its document is made from the parser events
 /// that a reader of the tree passes on.
 #[derive(Debug)]
 pub(in crate::format) struct JsonLine {
-    /// The JSON so far, or the reason why there is none.
-    writer: Result<Writer>,
+    /// The text of the tree and its document so far, or the reason why there is none.
+    tree: Result<(String, Builder)>,
     /// Maximum length of the JSON in bytes.
-    longest: u64,
+    longest: usize,
     /// True once an event was passed on.
     has_begun: bool,
-    /// True if an earlier pass found the nodes whose aliases are null.
-    is_second: bool,
 }
 
 impl JsonLine {
     /// Begins the JSON of a tree.
     pub(in crate::format) fn new(tree: &dyn Content, longest: u64) -> Self {
-        Self::hiding(tree, longest, Arc::default())
-    }
-
-    fn hiding(tree: &dyn Content, longest: u64, hidden: Arc<HashSet<u64>>) -> Self {
-        let mut writer = Merges::of(tree).map(|merges| Writer::new(Tags::Dropped, Arc::new(merges), hidden));
-        if let Ok(writer) = &mut writer {
-            writer.is_one_line = true;
-        }
-        Self { writer, longest, has_begun: false, is_second: false }
+        let text = text_of(&Commented(tree));
+        let longest = usize::try_from(longest).unwrap_or(usize::MAX);
+        // In JSON, a node takes three bytes at least.
+        let builder = Builder::new(longest / 3);
+        Self { tree: text.map(|text| (text, builder)), longest, has_begun: false }
     }
 
     /// Ends the JSON. Reads the tree if no event was passed on.
@@ -260,37 +307,31 @@ impl JsonLine {
         {
             self.fail(&unread.error);
         }
-        let mut writer = self.writer?;
-        if !writer.has_to_hide().is_empty() {
-            if self.is_second {
-                return Err(repeated());
+        let (text, builder) = self.tree?;
+        let tree = Tree::of(builder.finish(text))?;
+        let mut walk = Walk::default();
+        let mut output = JsonOutput::in_one_line();
+        while walk.more(&tree, std::slice::from_mut(&mut output))? {
+            if output.bytes.len() > self.longest {
+                break;
             }
-            let hidden = Arc::new(writer.has_to_hide().clone());
-            let again = Self { is_second: true, ..Self::hiding(tree, self.longest, hidden) };
-            return again.end(tree);
         }
-        writer.finish();
-        Ok(TreeJson { note: writer.nulls.note(), text: writer.out })
+        if output.bytes.len() > self.longest {
+            return Err(Error::unsupported(format!("the tree is longer than {} bytes", self.longest)));
+        }
+        Ok(TreeJson { note: tree.note(&output), text: output.bytes })
     }
 }
 
 impl Listener for JsonLine {
     fn take(&mut self, event: &Event<'_>) -> bool {
         self.has_begun = true;
-        let Ok(writer) = &mut self.writer else { return false };
-        let taken = writer.take(event).and_then(|()| {
-            if writer.out.len() as u64 > self.longest {
-                Err(Error::unsupported(format!("the tree is longer than {} bytes", self.longest)))
-            } else {
-                Ok(())
-            }
-        });
-        taken.map_err(|error| self.fail(&error)).is_ok()
+        self.tree.as_mut().is_ok_and(|(text, builder)| builder.take(text, event))
     }
 
     fn fail(&mut self, error: &Error) {
-        if self.writer.is_ok() {
-            self.writer = Err(error.clone());
+        if let Ok((_, builder)) = &mut self.tree {
+            builder.fail(error);
         }
     }
 }
@@ -304,10 +345,10 @@ impl Listener for JsonLine {
 pub fn of_text(text: &[u8], tagged: bool) -> Result<Vec<u8>> {
     let tags = if tagged { Tags::Kept } else { Tags::Dropped };
     let tree: Arc<dyn Content> = Arc::new(Text::new(text));
+    let document = Arc::new(KeptDocument::new(tree.clone(), &Arc::new(Cache::with_threads(1 << 20, 1))));
+    let BothMeasured { texts, .. } = measure(&document)?;
     let mut bytes = Vec::new();
-    let BothMeasured { texts, merges, hidden, .. } = measure(tree.clone())?;
-    let hidden = hidden[tags as usize].clone();
-    let mut generator = JsonText { tree: tree.clone(), tags, merges, hidden }.generator()?;
+    let mut generator = JsonText { document, tags }.generator()?;
     while generator.more(&mut bytes)? {}
     debug_assert_eq!(texts[tags as usize].len, bytes.len() as u64);
     debug_assert!(tagged || is_in_one_line(&*tree, &bytes));

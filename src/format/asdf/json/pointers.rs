@@ -1,84 +1,100 @@
-//! JSON pointers to the nodes with anchors, as long as they are valid.
-//!
-//! If a key is repeated, readers of JSON see only its last value. A pointer into the first value would then
-//! lead to another node.
+//! JSON pointers to nodes.
 
-use std::borrow::Cow;
-use std::collections::BTreeMap;
-use std::ops::Bound::{Excluded, Included};
-use std::sync::Arc;
+use std::collections::HashMap;
 
-/// Returns a key as it stands in a pointer (RFC 6901, section 3).
-pub(super) fn in_pointer(key: &str) -> Cow<'_, str> {
-    if key.contains(['~', '/']) {
-        Cow::Owned(key.replace('~', "~0").replace('/', "~1"))
-    } else {
-        Cow::Borrowed(key)
-    }
-}
+use super::Tree;
+use super::members::is_in_merge;
+use super::nulls::Nulls;
+use crate::error::Result;
+use crate::yaml::document::Id;
 
-/// The JSON pointer to a node with an anchor.
-#[derive(Clone, Debug)]
-pub(super) struct Pointer {
-    /// The path, without `#`.
-    pub(super) path: Arc<str>,
-    /// A number that differs for each node with an anchor.
-    pub(super) id: u64,
-}
+/// Maximum number of nodes whose pointers have a known length.
+const MAX_LENS: usize = 1 << 18;
+/// Maximum total length of the pointers that are remembered, in bytes.
+const MAX_PATHS: usize = 1 << 20;
 
-/// The JSON pointers that still lead to their nodes.
+/// JSON pointers. Aliases may lead to the same deep nodes many times, so the last pointers are remembered.
 #[derive(Debug, Default)]
 pub(super) struct Pointers {
-    places: BTreeMap<Arc<str>, NodePlace>,
-    next: u64,
-}
-
-#[derive(Debug)]
-struct NodePlace {
-    id: u64,
-    /// True if a reference to the node has been written.
-    is_mentioned: bool,
+    /// The lengths of pointers, or the reasons why there are none.
+    lens: HashMap<Id, std::result::Result<usize, &'static str>>,
+    /// The pointers to collections.
+    paths: HashMap<Id, Box<str>>,
+    paths_len: usize,
 }
 
 impl Pointers {
-    /// Adds the path of a node.
-    pub(super) fn add(&mut self, path: &str) -> Pointer {
-        let pointer = Pointer { path: path.into(), id: self.next };
-        self.next += 1;
-        self.places.insert(pointer.path.clone(), NodePlace { id: pointer.id, is_mentioned: false });
-        pointer
-    }
-
-    /// True if there is a node at a path.
-    pub(super) fn has(&self, path: &str) -> bool {
-        self.places.contains_key(path)
-    }
-
-    /// True if a pointer still leads to its node.
-    pub(super) fn is_valid(&self, pointer: &Pointer) -> bool {
-        self.places.get(&pointer.path).is_some_and(|place| place.id == pointer.id)
-    }
-
-    /// Records that a reference with `pointer` is written. False if `pointer` no longer leads to its node.
-    pub(super) fn mention(&mut self, pointer: &Pointer) -> bool {
-        let place = self.places.get_mut(&pointer.path).filter(|place| place.id == pointer.id);
-        place.map(|place| place.is_mentioned = true).is_some()
-    }
-
-    /// Records that a path gets another value. Returns the IDs of the nodes there and below to which a reference leads.
-    pub(super) fn replace(&mut self, path: &str) -> Vec<u64> {
-        if self.places.is_empty() {
-            return Vec::new();
+    /// Returns the JSON pointer to a node, without `#`. The inner error is the reason why an alias of the node is null:
+    /// the node is not shown, or the pointer is longer than `max_len` bytes.
+    pub(super) fn get(
+        &mut self,
+        tree: &Tree,
+        node: Id,
+        max_len: usize,
+    ) -> Result<std::result::Result<String, &'static str>> {
+        let Tree { document, members } = tree;
+        if is_in_merge(document, node) {
+            return Ok(Err(Nulls::IN_MERGE));
         }
-        let first = format!("{path}/");
-        let end = format!("{path}0");
-        let below = self.places.range::<str, _>((Included(&*first), Excluded(&*end)));
-        let gone: Vec<Arc<str>> = below
-            .map(|(known, _)| known)
-            .chain(self.places.get_key_value(path).map(|(known, _)| known))
-            .cloned()
-            .collect();
-        let removed = gone.iter().filter_map(|known| self.places.remove(known));
-        removed.filter(|place| place.is_mentioned).map(|place| place.id).collect()
+        match self.len(tree, node)? {
+            Ok(len) if len <= max_len => {}
+            Ok(_) => return Ok(Err(Nulls::TOO_LONG)),
+            Err(why) => return Ok(Err(why)),
+        }
+        let Some(parent) = document.parent(node) else { return Ok(Ok(String::new())) };
+        let mut pointer = self.path(tree, parent)?;
+        if let Ok(Some(step)) = members.step(document, node)? {
+            pointer.push('/');
+            pointer.push_str(&step);
+        }
+        Ok(Ok(pointer))
+    }
+
+    fn len(&mut self, tree: &Tree, node: Id) -> Result<std::result::Result<usize, &'static str>> {
+        if self.lens.len() > MAX_LENS {
+            self.lens.clear();
+        }
+        let mut unknown = Vec::new();
+        let mut found = Ok(0);
+        let mut next = Some(node);
+        while let Some(id) = next {
+            if let Some(known) = self.lens.get(&id) {
+                found = *known;
+                break;
+            }
+            unknown.push(id);
+            next = tree.document.parent(id);
+        }
+        for id in unknown.into_iter().rev() {
+            let step = tree.members.step(&tree.document, id)?;
+            found = found.and_then(|len| Ok(len + step?.map_or(0, |step| step.len() + 1)));
+            self.lens.insert(id, found);
+        }
+        Ok(found)
+    }
+
+    /// Returns the pointer to a collection that has one.
+    fn path(&mut self, tree: &Tree, collection: Id) -> Result<String> {
+        if let Some(path) = self.paths.get(&collection) {
+            return Ok(path.to_string());
+        }
+        let mut steps = Vec::new();
+        let mut next = Some(collection);
+        while let Some(id) = next {
+            steps.extend(tree.members.step(&tree.document, id)?.unwrap_or_default());
+            next = tree.document.parent(id);
+        }
+        let mut path = String::new();
+        for step in steps.iter().rev() {
+            path.push('/');
+            path.push_str(step);
+        }
+        if self.paths_len + path.len() > MAX_PATHS {
+            self.paths.clear();
+            self.paths_len = 0;
+        }
+        self.paths_len += path.len();
+        self.paths.insert(collection, path.as_str().into());
+        Ok(path)
     }
 }

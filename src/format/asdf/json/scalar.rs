@@ -43,7 +43,7 @@ pub(super) fn of<'t>(text: &'t str, style: Style, tag: Option<&str>) -> Json<'t>
     }
 }
 
-impl Json<'_> {
+impl<'t> Json<'t> {
     /// Writes the value as JSON, without the name of its type. NaN and infinity become `null`.
     pub(super) fn write(&self, out: &mut Vec<u8>) {
         match self {
@@ -77,6 +77,15 @@ impl Json<'_> {
             Self::Bare(text) | Self::Text(text) => text,
             Self::Typed(text, _) => text,
             Self::NotFinite(text) => text,
+        }
+    }
+
+    /// Returns the text as the name of a member.
+    pub(super) fn into_name(self) -> Cow<'t, str> {
+        match self {
+            Self::Bare(text) | Self::Text(text) => text,
+            Self::Typed(text, _) => Cow::Owned(text),
+            Self::NotFinite(text) => Cow::Borrowed(text),
         }
     }
 }

@@ -1,0 +1,292 @@
+//! A text as a document: an arena of its nodes, in the order of the text.
+//!
+//! A node has at most 32 bytes. Its text is a range of the YAML text, or of `unescaped` if it was escaped or folded.
+//! A stretch of more than 16 plain scalars in a sequence is one node, a [run](Kind::Run), and so is one of sequences of
+//! plain scalars, at any depth: a tree of 100 MB of numbers has few nodes. The items of a run are read from the text
+//! again, by the same parsers. Aliases are nodes that name their target; nothing is expanded.
+//!
+//! A text that breaks off gives the nodes before its [fault](Document::fault). Nodes and text have a maximum, so that
+//! a document has one, too: [`MAX_NODES`], [`MAX_TEXT`].
+
+use super::event::{Mark, Style};
+use super::read::{Unread, each_event_in};
+use crate::content::{Content, read_exact_at};
+use crate::error::{Error, Result};
+
+mod builder;
+mod run;
+
+pub(crate) use builder::Builder;
+pub(crate) use run::RunEvent;
+use run::{Checkpoint, Run};
+
+/// Maximum number of nodes: 448 MiB.
+const MAX_NODES: usize = 16 << 20;
+/// Maximum length of the text, and of all unescaped texts, in bytes.
+const MAX_TEXT: usize = 256 << 20;
+
+/// The byte order mark, which has no column.
+const BOM: char = '\u{feff}';
+
+/// A node, by its position in the order of the text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Id(u32);
+
+impl Id {
+    /// In place of the parent of the root, and of the target of an alias without an anchor.
+    const NONE: Self = Self(u32::MAX);
+
+    fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    fn known(self) -> Option<Self> {
+        (self != Self::NONE).then_some(self)
+    }
+}
+
+/// What a node is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Scalar(Style),
+    Sequence,
+    Mapping,
+    Alias,
+    /// Several items of a sequence: plain scalars, or sequences of plain scalars at any depth, without tags and
+    /// anchors.
+    Run,
+}
+
+/// The place of a node in its parent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NodePlace {
+    /// The root.
+    Root,
+    /// A key of a mapping.
+    Key,
+    /// The value of this key.
+    Value(Id),
+    /// The item with this position.
+    Item(u32),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Node {
+    kind: Kind,
+    /// The number of the tag, from 1, in three bytes; 0 for none.
+    tag: [u8; 3],
+    parent: Id,
+    /// The position of an item, or of the first item of a run; the key of a value; of a key, itself.
+    place: u32,
+    /// The first node after this one and all within it.
+    end: Id,
+    /// The offset in the text.
+    at: u32,
+    /// Start and length of the text, the target of an alias and the length of its name, or the number of a run and of
+    /// its items.
+    text: (u32, u32),
+}
+
+const _: () = assert!(size_of::<Node>() <= 32);
+
+/// A text as a document.
+#[derive(Debug)]
+pub(crate) struct Document {
+    text: String,
+    /// Texts that do not stand in `text` as they are. Offsets in it follow those in `text`.
+    unescaped: String,
+    nodes: Vec<Node>,
+    runs: Vec<Run>,
+    /// The items of runs at which reading can begin.
+    checkpoints: Vec<Checkpoint>,
+    tags: Vec<Box<str>>,
+    fault: Option<Error>,
+}
+
+impl Document {
+    /// Reads the text of a content.
+    ///
+    /// # Errors
+    ///
+    /// The content can't be read, or is too long. An error in the text is [`Document::fault`].
+    pub(crate) fn read(content: &dyn Content) -> Result<Self> {
+        let bytes = bytes_of(content)?;
+        let text = valid_part(&bytes);
+        let mut builder = Builder::new(MAX_NODES);
+        let read = each_event_in(&bytes, |event| Ok::<_, Unread>(builder.take(text, event)));
+        if let Err(unread) = read {
+            builder.fail(&unread.error);
+        }
+        let valid = text.len();
+        Ok(builder.finish(without_rest(bytes, valid)))
+    }
+
+    /// Returns the error that ends the text early; all nodes are from before it.
+    pub(crate) fn fault(&self) -> Option<&Error> {
+        self.fault.as_ref()
+    }
+
+    /// Returns the memory of the document, in bytes.
+    pub(crate) fn weight(&self) -> u64 {
+        let nodes = self.nodes.capacity() * size_of::<Node>();
+        let runs = self.runs.capacity() * size_of::<Run>();
+        let checkpoints = self.checkpoints.capacity() * size_of::<Checkpoint>();
+        let tags = self.tags.iter().map(|tag| tag.len() + size_of::<Box<str>>()).sum::<usize>();
+        (self.text.capacity() + self.unescaped.capacity() + nodes + runs + checkpoints + tags) as u64
+    }
+
+    fn node(&self, id: Id) -> &Node {
+        &self.nodes[id.index()]
+    }
+
+    /// Returns the root; `None` if there are no nodes.
+    pub(crate) fn root(&self) -> Option<Id> {
+        (!self.nodes.is_empty()).then_some(Id(0))
+    }
+
+    /// Iterates over all nodes.
+    pub(crate) fn all(&self) -> impl Iterator<Item = Id> + use<> {
+        (0..self.nodes.len() as u32).map(Id)
+    }
+
+    pub(crate) fn kind(&self, id: Id) -> Kind {
+        self.node(id).kind
+    }
+
+    /// Returns the tag, if one is written.
+    pub(crate) fn tag(&self, id: Id) -> Option<&str> {
+        let [low, middle, high] = self.node(id).tag;
+        let number = u32::from_le_bytes([low, middle, high, 0]) as usize;
+        self.tags.get(number.checked_sub(1)?).map(|tag| &**tag)
+    }
+
+    /// Returns the text of a scalar, or the name of an alias. It is empty for other nodes.
+    pub(crate) fn text(&self, id: Id) -> &str {
+        let node = self.node(id);
+        let (start, len) = match node.kind {
+            Kind::Scalar(_) => (node.text.0 as usize, node.text.1 as usize),
+            Kind::Alias => (node.at as usize + 1, node.text.1 as usize),
+            Kind::Sequence | Kind::Mapping | Kind::Run => return "",
+        };
+        match start.checked_sub(self.text.len()) {
+            Some(start) if node.kind != Kind::Alias => &self.unescaped[start..start + len],
+            _ => &self.text[start..start + len],
+        }
+    }
+
+    /// Returns the node that an alias stands for, `None` if its anchor is missing; any other node itself.
+    pub(crate) fn target(&self, id: Id) -> Option<Id> {
+        let node = self.node(id);
+        if node.kind == Kind::Alias { Id(node.text.0).known() } else { Some(id) }
+    }
+
+    pub(crate) fn parent(&self, id: Id) -> Option<Id> {
+        self.node(id).parent.known()
+    }
+
+    pub(crate) fn place(&self, id: Id) -> NodePlace {
+        let node = self.node(id);
+        match self.parent(id).map(|parent| self.kind(parent)) {
+            None => NodePlace::Root,
+            Some(Kind::Mapping) if node.place == id.0 => NodePlace::Key,
+            Some(Kind::Mapping) => NodePlace::Value(Id(node.place)),
+            Some(_) => NodePlace::Item(node.place),
+        }
+    }
+
+    /// Returns the first node after one and all within it.
+    pub(crate) fn end(&self, id: Id) -> Id {
+        self.node(id).end
+    }
+
+    /// True if a node is another one, or lies within it.
+    pub(crate) fn is_within(&self, id: Id, above: Id) -> bool {
+        above <= id && id < self.node(above).end
+    }
+
+    /// Iterates over the items and runs of a sequence, or the keys and values of a mapping in turn.
+    pub(crate) fn children(&self, id: Id) -> impl Iterator<Item = Id> + '_ {
+        let end = self.node(id).end;
+        let mut next = Id(id.0 + 1);
+        std::iter::from_fn(move || {
+            let child = (next < end).then_some(next)?;
+            next = self.node(child).end;
+            Some(child)
+        })
+    }
+
+    /// Returns the first child of a node, or the one after `before`.
+    pub(crate) fn next_child(&self, id: Id, before: Option<Id>) -> Option<Id> {
+        let next = before.map_or(Id(id.0 + 1), |before| self.node(before).end);
+        (next < self.node(id).end).then_some(next)
+    }
+
+    /// Iterates over the members of a mapping as they are written. A key without a value, before a fault, is left out.
+    pub(crate) fn members(&self, id: Id) -> impl Iterator<Item = (Id, Id)> + '_ {
+        let mut children = self.children(id);
+        std::iter::from_fn(move || Some((children.next()?, children.next()?)))
+    }
+
+    /// Returns the place of a node in the text.
+    pub(crate) fn mark(&self, id: Id) -> Mark {
+        let offset = self.node(id).at as usize;
+        let before = &self.text[..offset];
+        let mut line = 1;
+        let mut previous = ' ';
+        for char in before.chars() {
+            // The two characters of a Windows line break are one.
+            line += u64::from(is_break(char) && !(previous == '\r' && char == '\n'));
+            previous = char;
+        }
+        Mark { offset: offset as u64, line, column: self.column(offset) as u64 + 1 }
+    }
+
+    /// Returns the number of characters before an offset in its line.
+    fn column(&self, offset: usize) -> usize {
+        let before = &self.text[..offset];
+        let line = before.rfind(is_break).map_or(before, |at| &before[at..]);
+        line.chars().filter(|char| !is_break(*char) && *char != BOM).count()
+    }
+}
+
+/// Returns the text of a content up to the first byte that is not UTF-8.
+///
+/// # Errors
+///
+/// The content can't be read, or is too long for a document.
+pub(crate) fn text_of(content: &dyn Content) -> Result<String> {
+    let bytes = bytes_of(content)?;
+    let valid = valid_part(&bytes).len();
+    Ok(without_rest(bytes, valid))
+}
+
+fn bytes_of(content: &dyn Content) -> Result<Vec<u8>> {
+    let len = usize::try_from(content.len()).ok().filter(|len| *len <= MAX_TEXT);
+    let Some(len) = len else {
+        return Err(Error::unsupported(format!("the tree is longer than {} MiB", MAX_TEXT >> 20)));
+    };
+    let mut bytes = vec![0; len];
+    read_exact_at(content, 0, &mut bytes)?;
+    Ok(bytes)
+}
+
+/// Returns the part of a text before the first byte that is not UTF-8, at which both parsers end.
+fn valid_part(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes)
+        .or_else(|error| std::str::from_utf8(&bytes[..error.valid_up_to()]))
+        .unwrap_or_default()
+}
+
+/// Returns the first `valid` bytes of a text, which are UTF-8.
+fn without_rest(mut bytes: Vec<u8>, valid: usize) -> String {
+    bytes.truncate(valid);
+    String::from_utf8(bytes).unwrap_or_default()
+}
+
+/// True for the line breaks of YAML 1.1.
+fn is_break(char: char) -> bool {
+    matches!(char, '\n' | '\r' | '\u{85}' | '\u{2028}' | '\u{2029}')
+}
+
+#[cfg(test)]
+mod tests;
