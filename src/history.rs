@@ -49,6 +49,7 @@ use chain::Link;
 pub(crate) use entry::Digest;
 use entry::Header;
 use file_id::FileId;
+pub(crate) use file_id::machine;
 
 /// Maximum number of texts of a file.
 pub(crate) const MAX_TEXTS: usize = 50;

@@ -81,7 +81,7 @@ impl FileId {
 }
 
 /// Returns `/etc/machine-id`, or the host name if that is empty.
-fn machine() -> &'static str {
+pub(crate) fn machine() -> &'static str {
     static MACHINE: OnceLock<String> = OnceLock::new();
     MACHINE.get_or_init(|| {
         let read = |path| std::fs::read_to_string(path).unwrap_or_default().trim().to_owned();

@@ -7,10 +7,9 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, Timespec, Timestamps};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, Timespec, Timestamps};
 use rustix::io::Errno;
 
 use crate::error::{Error, Kind, Result};
@@ -264,10 +263,11 @@ pub(crate) fn write_picture(path: &Path, bytes: &[u8]) -> Result<()> {
 
 /// True if a file is empty or a PNG picture.
 fn is_picture(file: &File) -> io::Result<bool> {
-    let meta = file.metadata()?;
+    let stat = rustix::fs::fstat(file)?;
     let mut first = [0; PNG.len()];
-    let read = file.read_at(&mut first, 0)?;
-    Ok(meta.is_file() && (meta.len() == 0 || first[..read] == *PNG))
+    let read = rustix::io::pread(file, &mut first, 0)?;
+    let is_regular = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+    Ok(is_regular && (stat.st_size == 0 || first[..read] == *PNG))
 }
 
 fn no_picture() -> Error {

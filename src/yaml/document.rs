@@ -1,7 +1,7 @@
 //! A text as a document: an arena of its nodes, in the order of the text.
 //!
 //! A node has at most 32 bytes. Its text is a range of the YAML text, or of `unescaped` if it was escaped or folded.
-//! A stretch of more than 16 plain scalars in a sequence is one node, a [run](Kind::Run), and so is one of sequences of
+//! A stretch of more than 16 plain scalars in a sequence is one node, a [run](Kind::ScalarRun), and so is one of sequences of
 //! plain scalars, at any depth: a tree of 100 MB of numbers has few nodes. The items of a run are read from the text
 //! again, by the same parsers. Aliases are nodes that name their target; nothing is expanded.
 //!
@@ -18,7 +18,7 @@ mod run;
 
 pub(crate) use builder::Builder;
 pub(crate) use run::RunEvent;
-use run::{Checkpoint, Run};
+use run::{Checkpoint, ScalarRun};
 
 /// Maximum number of nodes: 448 MiB.
 const MAX_NODES: usize = 16 << 20;
@@ -45,7 +45,7 @@ impl Id {
     }
 }
 
-/// What a node is.
+/// The kind of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Scalar(Style),
@@ -54,7 +54,7 @@ pub(crate) enum Kind {
     Alias,
     /// Several items of a sequence: plain scalars, or sequences of plain scalars at any depth, without tags and
     /// anchors.
-    Run,
+    ScalarRun,
 }
 
 /// The place of a node in its parent.
@@ -96,7 +96,7 @@ pub(crate) struct Document {
     /// Texts that do not stand in `text` as they are. Offsets in it follow those in `text`.
     unescaped: String,
     nodes: Vec<Node>,
-    runs: Vec<Run>,
+    runs: Vec<ScalarRun>,
     /// The items of runs at which reading can begin.
     checkpoints: Vec<Checkpoint>,
     tags: Vec<Box<str>>,
@@ -129,7 +129,7 @@ impl Document {
     /// Returns the memory of the document, in bytes.
     pub(crate) fn weight(&self) -> u64 {
         let nodes = self.nodes.capacity() * size_of::<Node>();
-        let runs = self.runs.capacity() * size_of::<Run>();
+        let runs = self.runs.capacity() * size_of::<ScalarRun>();
         let checkpoints = self.checkpoints.capacity() * size_of::<Checkpoint>();
         let tags = self.tags.iter().map(|tag| tag.len() + size_of::<Box<str>>()).sum::<usize>();
         (self.text.capacity() + self.unescaped.capacity() + nodes + runs + checkpoints + tags) as u64
@@ -166,7 +166,7 @@ impl Document {
         let (start, len) = match node.kind {
             Kind::Scalar(_) => (node.text.0 as usize, node.text.1 as usize),
             Kind::Alias => (node.at as usize + 1, node.text.1 as usize),
-            Kind::Sequence | Kind::Mapping | Kind::Run => return "",
+            Kind::Sequence | Kind::Mapping | Kind::ScalarRun => return "",
         };
         match start.checked_sub(self.text.len()) {
             Some(start) if node.kind != Kind::Alias => &self.unescaped[start..start + len],

@@ -31,9 +31,9 @@ mod ways;
 pub(crate) use editor::Editor;
 #[cfg(test)]
 pub(crate) use editor::Interruption;
+pub(crate) use image::is_sidecar;
 pub use index::Indexed;
 pub(crate) use interrupted::{condition, recover, recover_by_hand, traces};
-pub(crate) use sidecar::is_sidecar;
 pub(crate) use target::NewHead;
 pub use target::Target;
 

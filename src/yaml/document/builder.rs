@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::run::{Checkpoint, Run};
+use super::run::{Checkpoint, ScalarRun};
 use super::{Document, Id, Kind, MAX_NODES, MAX_TEXT, Node};
 use crate::error::Error;
 use crate::yaml::event::{Event, Mark, Style, What};
@@ -18,7 +18,7 @@ const ITEM_LEN: u32 = 64 << 10;
 #[derive(Debug, Default)]
 pub(crate) struct Builder {
     nodes: Vec<Node>,
-    runs: Vec<Run>,
+    runs: Vec<ScalarRun>,
     checkpoints: Vec<Checkpoint>,
     unescaped: String,
     tags: Vec<Box<str>>,
@@ -303,8 +303,8 @@ impl Builder {
         let Some(first) = starts.first().copied() else { return };
         self.truncate(stretch.begin);
         let begin = self.checkpoints.len();
-        self.runs.push(Run { checkpoints: begin..begin, end: 0, dash });
-        let id = self.push(Kind::Run, None, first, (self.runs.len() as u32 - 1, 0));
+        self.runs.push(ScalarRun { checkpoints: begin..begin, end: 0, dash });
+        let id = self.push(Kind::ScalarRun, None, first, (self.runs.len() as u32 - 1, 0));
         self.nodes[id.index()].place = stretch.first;
         if let Some(open) = self.open.last_mut() {
             open.count = stretch.first;

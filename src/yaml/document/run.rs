@@ -9,7 +9,7 @@ use crate::yaml::read::each_event_in;
 
 /// A run of items.
 #[derive(Debug)]
-pub(super) struct Run {
+pub(super) struct ScalarRun {
     /// The checkpoints; the first one is at the first item.
     pub(super) checkpoints: Range<usize>,
     /// The offset of the end of the last item.
@@ -37,7 +37,7 @@ pub(crate) enum RunEvent<'t> {
 }
 
 impl Document {
-    fn run(&self, id: Id) -> &Run {
+    fn run(&self, id: Id) -> &ScalarRun {
         &self.runs[self.node(id).text.0 as usize]
     }
 
@@ -91,7 +91,7 @@ impl Document {
 
     /// Returns a range of a sequence as a sequence of its own, in which all columns are the same. It begins with an item,
     /// and may end with the dash of the next one.
-    fn sequence(&self, run: &Run, at: u32, end: u32) -> String {
+    fn sequence(&self, run: &ScalarRun, at: u32, end: u32) -> String {
         let items = &self.text[at as usize..end as usize];
         let Some(dash) = run.dash else { return format!("[{items}]") };
         // The item has a line of its own, as it may begin in the column after the dash.

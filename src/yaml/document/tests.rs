@@ -83,7 +83,7 @@ fn add(document: &Document, id: Id, events: &mut Vec<String>) {
             let target = document.target(id).map(|id| document.mark(id).offset);
             events.push(format!("*{} {target:?}", document.text(id)));
         }
-        Kind::Run => {
+        Kind::ScalarRun => {
             let mut items = 0;
             let mut depth = 0;
             for piece in 0..document.piece_count(id) {
@@ -114,7 +114,8 @@ fn add(document: &Document, id: Id, events: &mut Vec<String>) {
                     NodePlace::Key => key = Some(child),
                     place => assert_eq!(place, NodePlace::Value(key.unwrap())),
                 }
-                count += if document.kind(child) == Kind::Run { document.node(child).text.1 } else { 1 };
+                count +=
+                    if document.kind(child) == Kind::ScalarRun { document.node(child).text.1 } else { 1 };
                 add(document, child, events);
             }
             events.push(end.to_owned());
@@ -149,7 +150,7 @@ fn compare(text: &[u8]) -> Document {
 
 fn runs(text: &str) -> usize {
     let document = compare(text.as_bytes());
-    document.all().filter(|id| document.kind(*id) == Kind::Run).count()
+    document.all().filter(|id| document.kind(*id) == Kind::ScalarRun).count()
 }
 
 #[test]
@@ -180,7 +181,7 @@ fn many_numbers_are_few_nodes() {
         let found = runs(&text);
         assert!(found > 0 && found < 3, "{found} runs in {text:.200}");
     }
-    // What is no run: few items, tags, anchors, quotes.
+    // No run: few items, tags, anchors, quotes.
     for text in ["[1, 2, 3]", "- [1, 2]\n- [3]"] {
         assert_eq!(runs(text), 0, "{text}");
     }
@@ -198,10 +199,10 @@ fn runs_begin_and_end_within_sequences() {
     let places: Vec<_> = document.children(root).map(|id| (document.kind(id), document.place(id))).collect();
     let item = |kind, index| (kind, NodePlace::Item(index));
     let expected = [
-        item(Kind::Run, 0),
+        item(Kind::ScalarRun, 0),
         item(Kind::Scalar(Style::SingleQuoted), 30),
         // The sequence of 30 numbers is an item of the run, too.
-        item(Kind::Run, 31),
+        item(Kind::ScalarRun, 31),
         item(Kind::Mapping, 63),
     ];
     assert_eq!(places, expected);

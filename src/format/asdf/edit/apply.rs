@@ -62,7 +62,7 @@ pub(crate) enum Done<S: Storage> {
     SameFile(Identity),
     /// The source itself was changed, and blocks may have moved. It has to be confirmed that no other program has the
     /// source open for writing.
-    Unconfirmed(Unconfirmed<S>),
+    Unconfirmed(Box<Unconfirmed<S>>),
     /// A new file has the source's name. The error, if any, says that the rename may not survive a crash.
     NewFile(NewFile<S::File>, Option<Error>),
 }
@@ -112,8 +112,8 @@ impl<S: Storage> SaveJob<'_, S> {
             SavePlan::Insert | SavePlan::Rewrite if self.change.moves_a_stream() => {
                 Err(unsuited("the last block is streamed"))
             }
-            SavePlan::Insert => self.insert().map(Done::Unconfirmed),
-            SavePlan::Rewrite => self.rewrite().map(Done::Unconfirmed),
+            SavePlan::Insert => self.insert().map(Box::new).map(Done::Unconfirmed),
+            SavePlan::Rewrite => self.rewrite().map(Box::new).map(Done::Unconfirmed),
             SavePlan::Clone => self.replace(true),
             SavePlan::Copy => self.replace(false),
         }

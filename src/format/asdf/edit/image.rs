@@ -12,13 +12,13 @@ use std::io;
 use std::time::SystemTime;
 
 use super::saver::Saver;
-use super::sidecar::{Sidecars, with};
+use super::sidecar::{Sidecars, is_journal, with};
 use crate::source::Identity;
 use crate::source::storage::Storage;
 
-/// What precedes the saver in the name of an unfinished image.
+/// The middle of the name of an unfinished image, before the saver.
 const NEW: &str = ".asdf-mount-new-";
-/// What precedes the saver in the name of a complete file that swaps its name with the source.
+/// The middle of the name of a complete file that swaps its name with the source, before the saver.
 const SWAPPED: &str = ".asdf-mount-swap-";
 /// The number of names that are tried for a new image.
 const ATTEMPTS: usize = 8;
@@ -124,9 +124,9 @@ fn leftover(name: OsString) -> Option<Leftover> {
     Some(Leftover { name, saver, is_swapped })
 }
 
-/// True if this is the name of an image.
-pub(super) fn is_image(name: &OsStr) -> bool {
-    leftover(name.to_owned()).is_some()
+/// True if `name` is the name of an image or of a journal, in use or set aside.
+pub(crate) fn is_sidecar(name: &OsStr) -> bool {
+    is_journal(name) || name.as_encoded_bytes().starts_with(b".") && leftover(name.to_owned()).is_some()
 }
 
 #[cfg(test)]
@@ -147,7 +147,7 @@ mod tests {
         for wrong in
             [".a.asdf.asdf-mount-new", ".a.asdf.asdf-mount-new-", "a.asdf", ".a.asdf.asdf-mount-new-x-y"]
         {
-            assert!(!is_image(OsStr::new(wrong)), "{wrong}");
+            assert!(!is_sidecar(OsStr::new(wrong)), "{wrong}");
         }
     }
 }

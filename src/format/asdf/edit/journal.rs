@@ -461,6 +461,9 @@ mod tests {
             insert_at: 0,
             image_size: 10,
             image_digest: [7; DIGEST],
+            saver: Saver::this(),
+            device: 8,
+            image_number: 9,
         }
     }
 

@@ -50,7 +50,7 @@ pub(super) enum By {
     Hand,
 }
 
-/// What is known of other programs that save the file.
+/// The reasons to believe that no other program saves the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Claim {
     /// Who recovers the file.

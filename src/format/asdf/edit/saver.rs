@@ -9,6 +9,8 @@ use std::sync::OnceLock;
 
 use md5::{Digest, Md5};
 
+use crate::history::machine;
+
 /// The process that makes a journal or an image.
 ///
 /// Machine, boot and namespace are the first 32 bits of a hash: enough to tell apart what shares a directory.
@@ -42,11 +44,8 @@ impl Saver {
         static MACHINE: OnceLock<[u32; 3]> = OnceLock::new();
         let [machine, boot, namespace] = *MACHINE.get_or_init(|| {
             let namespace = std::fs::metadata("/proc/self/ns/pid").map(|meta| meta.ino().to_be_bytes());
-            [
-                hash(&std::fs::read("/etc/machine-id").unwrap_or_default()),
-                hash(&std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default()),
-                hash(&namespace.unwrap_or_default()),
-            ]
+            let boot = std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+            [hash(machine().as_bytes()), hash(&boot), hash(&namespace.unwrap_or_default())]
         });
         Self { machine, boot, namespace, pid: std::process::id() }
     }
@@ -55,14 +54,11 @@ impl Saver {
     pub(super) fn life(&self) -> Life {
         let this = Self::this();
         if *self == this {
-            Life::Own
-        } else if self.machine == this.machine && self.boot != this.boot {
-            Life::Ended
-        } else if (self.boot, self.namespace) == (this.boot, this.namespace) && has_ended(self.pid) {
-            Life::Ended
-        } else {
-            Life::Unknown
+            return Life::Own;
         }
+        let is_before_boot = self.machine == this.machine && self.boot != this.boot;
+        let is_seen = (self.boot, self.namespace) == (this.boot, this.namespace);
+        if is_before_boot || is_seen && has_ended(self.pid) { Life::Ended } else { Life::Unknown }
     }
 
     /// True if locks reach the process, provided that it used the same mount of the file's file system.

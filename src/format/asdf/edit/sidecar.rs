@@ -11,7 +11,6 @@ use std::path::{Path, PathBuf};
 
 use md5::{Digest, Md5};
 
-use super::image;
 use crate::error::{Error, Kind};
 use crate::format::editor::SaveTarget;
 use crate::source::storage::{Meta, Storage, System};
@@ -185,11 +184,11 @@ pub(super) fn with(stem: &OsStr, suffix: &str) -> OsString {
 /// Room for the longest suffix: that of an image.
 const SUFFIX_SPACE: usize = 72;
 
-/// True if `name` is the name of a journal or an image, in use or set aside.
-pub(crate) fn is_sidecar(name: &OsStr) -> bool {
-    let text = name.to_string_lossy();
-    let stem = text.rsplit_once(".aside").map_or(&*text, |(stem, _)| stem);
-    text.starts_with('.') && (stem.ends_with(JOURNAL) || image::is_image(name))
+/// True if `name` is the name of a journal, in use or set aside.
+pub(super) fn is_journal(name: &OsStr) -> bool {
+    let name = name.to_string_lossy();
+    let stem = name.rsplit_once(".aside").map_or(&*name, |(stem, _)| stem);
+    name.starts_with('.') && stem.ends_with(JOURNAL)
 }
 
 /// Returns names for setting aside a file, best first.
@@ -268,6 +267,7 @@ fn hash(name: &OsStr) -> OsString {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::format::asdf::edit::image::{self, is_sidecar};
     use crate::format::asdf::edit::saver::Saver;
 
     #[test]

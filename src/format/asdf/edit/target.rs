@@ -373,7 +373,7 @@ impl<S: Storage> Target<S> {
             (source, fsyncs) = (job.source.get(), job.syncs.get());
             let done = match done {
                 Ok(Done::Unconfirmed(written)) => {
-                    self.confirm(written, change, &mut fsyncs, readers).map(Done::SameFile)
+                    self.confirm(*written, change, &mut fsyncs, readers).map(Done::SameFile)
                 }
                 done => done,
             };

@@ -21,7 +21,7 @@ use crate::yaml::scalar::{Type, type_of};
 /// Approximate size of a merged member without its name and value, in bytes.
 const MEMBER: usize = 64;
 
-/// What a mapping shows in place of a value that is written in it.
+/// A replacement, which a mapping shows instead of a value that is written in it.
 #[derive(Clone, Copy, Debug)]
 enum Shown {
     /// The value of a later key with the same name.

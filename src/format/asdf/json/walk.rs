@@ -84,7 +84,7 @@ impl Walk {
             write_piece(tree, run, piece, &mut level.is_empty, outputs)?;
         } else if let Some(item) = tree.document.next_child(level.id, level.last) {
             level.last = Some(item);
-            if tree.document.kind(item) == Kind::Run {
+            if tree.document.kind(item) == Kind::ScalarRun {
                 level.run = Some((item, 0));
                 return Ok(true);
             }

@@ -67,7 +67,7 @@ impl<S: Storage> SaveJob<'_, S> {
         self.check_no_journal(&image.place)?;
         self.check_lease()?;
         let complete = self.storage.meta(&file)?.identity;
-        // What is not the image any more must not get the source's name.
+        // Another file that has the name by now must not get the source's name.
         if !image.is_named(self.storage)? {
             return Err(Stopped::SourceChanged);
         }
