@@ -6,7 +6,7 @@
 mod nearest;
 mod summary;
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::LazyLock;
 
 pub(crate) use nearest::ImageFacts;
@@ -124,15 +124,30 @@ pub(crate) const FACTS: &[ProductFact] = &[
     fact("reference_context", &["ref_file.crds.context", "ref_file.crds.context_used", "CRDS_CTX"]),
 ];
 
-/// The last keys of the paths of all facts.
-static KEYS: LazyLock<HashSet<&str>> = LazyLock::new(|| {
-    let paths = FACTS.iter().flat_map(|fact| fact.paths);
-    paths.map(|path| path.rsplit('.').next().unwrap_or(path)).collect()
+/// The paths of all facts by their last keys: the positions in [`FACTS`] and in the list of paths there.
+static BY_KEY: LazyLock<HashMap<&str, Vec<(usize, usize)>>> = LazyLock::new(|| {
+    let mut by_key: HashMap<&str, Vec<(usize, usize)>> = HashMap::new();
+    for (number, fact) in FACTS.iter().enumerate() {
+        for (rank, path) in fact.paths.iter().enumerate() {
+            by_key.entry(path.rsplit('.').next().unwrap_or(path)).or_default().push((number, rank));
+        }
+    }
+    by_key
 });
 
-/// True if the value of a key may be a fact.
-fn is_key(key: &str) -> bool {
-    KEYS.contains(key)
+/// Returns the facts that may be at a path, by their positions in [`FACTS`], each with its rank among the paths of the
+/// fact, 0 for the likeliest. The path has the keys from the root on.
+fn ranks(path: &[String]) -> impl Iterator<Item = (usize, usize)> {
+    let ends = path.last().and_then(|key| BY_KEY.get(key.as_str())).map_or(&[][..], Vec::as_slice);
+    let mut last = None;
+    ends.iter().copied().filter(move |(number, rank)| {
+        // The first of several paths of a fact counts.
+        let is_found = last != Some(*number) && is_end(FACTS[*number].paths[*rank], path);
+        if is_found {
+            last = Some(*number);
+        }
+        is_found
+    })
 }
 
 /// Returns the position of the fact with this name.
@@ -141,12 +156,6 @@ pub(crate) fn position(name: &str) -> Option<usize> {
 }
 
 impl ProductFact {
-    /// Returns the rank of a path among those of the fact, 0 for the likeliest; `None` if the fact is not at this
-    /// path. The path has the keys from the root on.
-    pub(crate) fn rank(&self, path: &[String]) -> Option<usize> {
-        self.paths.iter().position(|end| is_end(end, path))
-    }
-
     /// False if the value at this path is something else: the number of an exposure, that of an HDU, or that of a day.
     pub(crate) fn may_be(&self, path: &[String], value: &str) -> bool {
         let is_number = value.parse::<u64>().is_ok();
@@ -236,8 +245,12 @@ mod tests {
 
     #[test]
     fn a_path_has_the_rank_of_its_end() {
-        let filter = &FACTS[position("filter").unwrap()];
-        let rank = |path: &str| filter.rank(&path.split('.').map(str::to_owned).collect::<Vec<_>>());
+        let rank_of = |name: &str, path: &str| {
+            let path: Vec<String> = path.split('.').map(str::to_owned).collect();
+            ranks(&path).find(|(number, _)| Some(*number) == position(name)).map(|(_, rank)| rank)
+        };
+        let rank = |path: &str| rank_of("filter", path);
+        assert_eq!((rank_of("date", "roman.meta.date"), rank_of("date", "date")), (Some(11), Some(12)));
         assert_eq!(rank("roman.meta.instrument.optical_element"), Some(0));
         assert_eq!(rank("meta.instrument.filter"), Some(1));
         assert_eq!((rank("filter"), rank("map.meta.wavelnth")), (Some(3), Some(7)));

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{FACTS, is_key, is_unknown, position};
+use super::{FACTS, is_unknown, position, ranks};
 use crate::yaml::event::{Event, What};
 use crate::yaml::scalar::TAG_PREFIX;
 
@@ -215,15 +215,14 @@ impl FileSummary {
     }
 
     fn value(&mut self, value: &str) {
-        if is_unknown(value) || !self.path.last().is_some_and(|key| is_key(key)) {
+        if is_unknown(value) {
             return;
         }
         // The facts of the file are not in sequences, which have many of each.
         let is_of_file = self.open.len() <= MAX_DEPTH && self.open.iter().all(|open| open.is_mapping);
-        for (number, fact) in FACTS.iter().enumerate() {
-            let Some(rank) = fact.rank(&self.path).filter(|_| fact.may_be(&self.path, value)) else {
-                continue;
-            };
+        let found: Vec<(usize, usize)> =
+            ranks(&self.path).filter(|(number, _)| FACTS[*number].may_be(&self.path, value)).collect();
+        for (number, rank) in found {
             let known = self.found[number].as_ref().map_or(usize::MAX, |(rank, _)| *rank);
             if is_of_file && rank < known {
                 self.found[number] = Some((rank, cut(value)));
