@@ -92,8 +92,25 @@ fn chunks_in_the_tree_and_of_both_byte_orders_are_one_array() {
         let array = opened.file.array("a").unwrap();
         assert_eq!(array.to_vec::<i16>().unwrap(), (0..16).collect::<Vec<_>>(), "{turn}");
         let attributes = references(&opened)["refs"][".zattrs"].to_string();
-        assert!(attributes.contains("byte orders"), "{attributes}");
+        assert!(attributes.contains("not a whole block"), "{attributes}");
     }
+    // A reference has no room for the byte order of one chunk.
+    let chunk = |start: u8, source: u8, order: &str| {
+        let array = format!("{{source: {source}, datatype: int16, byteorder: {order}, shape: [4]}}");
+        format!("!core/ndarray-chunk-1.0.0 {{start: [{start}], ndarray: !core/ndarray-1.0.0 {array}}}")
+    };
+    let tree = format!(
+        "%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\na: !core/chunked-ndarray-1.0.0 {{shape: [8], \
+         datatype: int16, chunks: [{}, {}]}}\n...\n",
+        chunk(4, 1, "little"),
+        chunk(0, 0, "big")
+    );
+    let bytes = AsdfBuilder::new().tree(tree).blocks([Block::new(big), Block::new(little)]).build().bytes;
+    let opened = open(&bytes).unwrap();
+    let numbers = opened.file.array("a").unwrap().to_vec::<i16>().unwrap();
+    assert_eq!(numbers, [2, 3, 6, 7, 10, 11, 14, 15]);
+    let attributes = references(&opened)["refs"][".zattrs"].to_string();
+    assert!(attributes.contains("different byte orders"), "{attributes}");
 }
 
 #[test]
