@@ -285,6 +285,8 @@ fn on_a_full_disk(
     let new_text = text('b', 12_000);
     let new = old.saved(&new_text, &options).bytes();
     let ballast = File::create(disk.path().join("ballast")).unwrap();
+    // btrfs counts the room of the way before as free from the next commit on.
+    rustix::fs::syncfs(&ballast).unwrap();
     let save =
         || Target::open_in(System, &path, None).and_then(|mut target| target.save(&new_text, &options));
     write_sparse(&path, &old.bytes());
