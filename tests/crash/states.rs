@@ -19,8 +19,9 @@ use std::time::{Duration, Instant};
 use asdf_mount::Kind;
 use asdf_mount::internals::format::asdf::edit::SavePlan as Plan;
 
-use crate::cases::{open, small_blocks, source};
+use crate::cases::{open, source};
 use crate::dice::Dice;
+use crate::files::block;
 use crate::sim::{Choices, Disk, Fault, Moment};
 use crate::simulated::{Scenario, scenarios_with};
 
@@ -238,6 +239,15 @@ impl Explorer {
             room += self.sizes.steps;
         }
     }
+}
+
+/// Returns small blocks like [`blocks`], which are read faster.
+fn small_blocks() -> Vec<Vec<u8>> {
+    let data: Vec<u8> = (0..2000_u32).map(|n| (n / 7 + n / 512) as u8 | 1).collect();
+    let mut sparse = vec![0; 12_500];
+    sparse[..300].fill(b's');
+    sparse[12_000..].fill(b't');
+    vec![block(&data, 2000, 0), block(&sparse, 12_500, 0), block(&data[..700], 900, 0)]
 }
 
 /// Explores a plan: until enough states were recovered, or until the time is up that `STATES_SECONDS` gives to each plan.
