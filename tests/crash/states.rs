@@ -22,7 +22,7 @@ use asdf_mount::internals::format::asdf::edit::SavePlan as Plan;
 use crate::cases::{open, source};
 use crate::dice::Dice;
 use crate::files::block;
-use crate::sim::{Choices, Disk, Fault, Moment};
+use crate::sim::{Choices, Disk, Fault, Moment, Sim};
 use crate::simulated::{Scenario, scenarios_with};
 
 /// States of each plan that are recovered at least.
@@ -95,6 +95,23 @@ impl Explorer {
         }
     }
 
+    /// Opens the file, which recovers it. A recovery needs no room; only if a crash during a rewriting loses where the new
+    /// pages are, but not the size, the recovery waits for room.
+    fn recovered(&self, disk: Disk) -> (Sim, asdf_mount::Result<usize>) {
+        let open = |sim: &Sim| open(sim).map(|target| target.recovered().set_aside.len());
+        let sim = disk.mount();
+        let recovered = open(&sim);
+        if self.plan != Plan::Rewrite
+            || recovered.as_ref().map_err(asdf_mount::Error::errno) != Err(libc::ENOSPC)
+        {
+            return (sim, recovered);
+        }
+        let disk = sim.disk().killed().with_room(MAX_ROOM).record_changes();
+        let sim = disk.mount();
+        let recovered = open(&sim);
+        (sim, recovered)
+    }
+
     /// Recovers one state; interrupts some of the recoveries.
     fn state(
         &mut self,
@@ -107,8 +124,7 @@ impl Explorer {
         self.states += 1;
         let is_interrupted = depth == 0 && self.dice.below(self.sizes.recovered) == 0;
         let disk = if is_interrupted { state.clone().record_changes() } else { state.clone() };
-        let sim = disk.mount();
-        let recovered = open(&sim).map(|target| target.recovered().set_aside.len());
+        let (sim, recovered) = self.recovered(disk);
         let side = scenario.side(&sim.disk());
         let context = self.shown.clone();
         let shown = || format!("{} {:?}, {context}: {}", scenario.name, scenario.plan, shown());
@@ -138,9 +154,7 @@ impl Explorer {
                 }
             }
         }
-        // A recovery needs no room.
-        let sim = state.clone().with_room(0).record_changes().mount();
-        let recovered = open(&sim).map(drop);
+        let (sim, recovered) = self.recovered(state.clone().with_room(0).record_changes());
         let side = scenario.side(&sim.disk());
         assert!(recovered.is_ok() && side.is_some(), "{}, on a full disk: {recovered:?}, {side:?}", shown());
         self.moments(scenario, &sim.all_moments(), (must_be, side), self.sizes.recovery, 1);

@@ -11,6 +11,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::time::SystemTime;
 
+use super::journal::is_absent;
 use super::saver::Saver;
 use super::sidecar::{Sidecars, is_journal, with};
 use crate::source::Identity;
@@ -107,11 +108,13 @@ pub(super) struct Leftover {
     pub(super) is_swapped: bool,
 }
 
-/// Returns the images of saves that are in progress or were interrupted. None in a directory that can't be listed.
-pub(super) fn leftovers<S: Storage>(storage: &S, place: &Sidecars<S>) -> Vec<Leftover> {
+/// Returns the images of saves that are in progress or were interrupted. None if this user may not list the directory.
+pub(super) fn leftovers<S: Storage>(storage: &S, place: &Sidecars<S>) -> io::Result<Vec<Leftover>> {
     let start = with(&place.stem, ".asdf-mount-");
-    let names = storage.names(&place.dir, &start).unwrap_or_default();
-    names.into_iter().filter_map(leftover).collect()
+    match storage.names(&place.dir, &start) {
+        Err(error) if is_absent(&error) => Ok(Vec::new()),
+        names => Ok(names?.into_iter().filter_map(leftover).collect()),
+    }
 }
 
 fn leftover(name: OsString) -> Option<Leftover> {

@@ -79,9 +79,12 @@ pub(super) fn open_locked<S: Storage>(
             }
         }
         // The previous holder of the lock may have replaced the file.
-        if storage.meta(&file)?.identity.same_file(&identity)
-            && source.meta(storage).is_ok_and(|meta| meta.identity.same_file(&identity))
-        {
+        let is_named = match source.meta(storage) {
+            Ok(named) => named.identity.same_file(&identity),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => false,
+            Err(error) => return Err(Error::from(error).of(label())),
+        };
+        if is_named && storage.meta(&file)?.identity.same_file(&identity) {
             let lock = (!locks_writer && lock_error.is_none()).then_some(apart);
             return Ok(Opened { file, lock, lock_error });
         }

@@ -447,7 +447,7 @@ impl<S: Storage> Recovery<'_, S> {
     /// Removes images that were never put in the source's place.
     fn images(&mut self) -> Result<()> {
         let dir = &self.place.dir;
-        for Leftover { name, saver, is_swapped } in leftovers(self.storage, self.place) {
+        for Leftover { name, saver, is_swapped } in leftovers(self.storage, self.place)? {
             if !self.has_ended(saver, None)? && self.claim.by != By::Hand {
                 continue;
             }

@@ -11,6 +11,9 @@ use md5::{Digest, Md5};
 
 use crate::history::machine;
 
+/// PF_EXITING in the flags of a process.
+const EXITING: u32 = 4;
+
 /// The process that makes a journal or an image.
 ///
 /// Machine, boot and namespace are the first 32 bits of a hash: enough to tell apart what shares a directory.
@@ -100,12 +103,19 @@ fn hash(bytes: &[u8]) -> u32 {
     u32::from_be_bytes([digest[0], digest[1], digest[2], digest[3]])
 }
 
-/// True if no process of this namespace has the id. A zombie has ended: it holds no file.
+/// True if no process of this namespace has the id. A zombie, or a process that is exiting, saves no more.
 fn has_ended(pid: u32) -> bool {
     match std::fs::read_to_string(format!("/proc/{pid}/stat")) {
-        // The state follows the name, which may contain anything.
-        Ok(stat) => stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['Z', 'X'])),
-        Err(error) => error.kind() == std::io::ErrorKind::NotFound,
+        Ok(stat) => {
+            // The state and the flags follow the name, which may contain anything.
+            let Some((_, rest)) = stat.rsplit_once(") ") else { return false };
+            let flags = rest.split(' ').nth(6).and_then(|flags| flags.parse::<u32>().ok());
+            rest.starts_with(['Z', 'X']) || flags.is_some_and(|flags| flags & EXITING != 0)
+        }
+        // A process that ends just then gives ESRCH.
+        Err(error) => {
+            error.kind() == std::io::ErrorKind::NotFound || error.raw_os_error() == Some(libc::ESRCH)
+        }
     }
 }
 

@@ -6,6 +6,7 @@
 //! the save has ended. If a program has opened the file meanwhile, the save is undone.
 
 use std::path::Path;
+use std::sync::atomic::Ordering;
 
 use super::{SaveJob, Stopped};
 use crate::error::{Error, Kind};
@@ -166,11 +167,12 @@ impl<S: Storage> SaveJob<'_, S> {
         let Unconfirmed { sidecars, journal, image, .. } = written;
         // If the journal's name stays or reappears after a crash, recovery finds that the save is complete.
         let removed = self.unlink_journal(&sidecars, &journal.file);
-        if let Some((image, _)) = &image
+        if let Some((image, _)) = &image {
             // The image must not be removed before the removal of the journal is durable.
-            && removed.and_then(|()| self.sync_dir(&sidecars.dir)).is_ok()
-        {
-            self.remove_image(image);
+            match removed.and_then(|()| self.sync_dir(&sidecars.dir)) {
+                Ok(()) => self.remove_image(image),
+                Err(_) => self.is_left.store(true, Ordering::Relaxed),
+            }
         }
         self.storage.close(journal.file);
     }
