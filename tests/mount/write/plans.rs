@@ -42,7 +42,7 @@ const KINDS: [(&str, u64); 10] = [
 ];
 
 /// File systems with blocks of other sizes. Linux before 6.12 can't mount those with blocks longer than a page.
-const OTHER_BLOCKS: [(&str, u64); 2] = [("xfs of 8 KiB", 320), ("xfs of 64 KiB", 320)];
+const OTHER_BLOCKS: [(&str, u64); 2] = [("xfs of 8 KiB", 320), ("xfs of 64 KiB", 512)];
 
 /// True if a file system can insert ranges.
 fn inserts(kind: &str) -> bool {

@@ -46,7 +46,8 @@ def test_footprints_are_those_of_gwcs(images):
         nodes |= {f"named/{path}": file["named"][path.partition("/")[0]] for path in NAMED}
         # FITS can't express it, but it leads to the sky.
         nodes["without/wild/data"] = file["without"]["wild"]
-        assert {*found} == {*nodes}
+        # read_sip.py compares those in "any", of which not all lead to the sky.
+        assert {path for path in found if not path.startswith("any/")} == {*nodes}
         for path, node in nodes.items():
             wcs = node["wcs"] if "wcs" in node else node["meta"]["wcs"]
             rows, columns = node[path.split("/")[2]].shape
