@@ -253,7 +253,7 @@ impl Cache {
     }
 
     /// Keeps a value of `weight` bytes under the budget, in place of an earlier one of `id`, until others need the
-    /// room or nobody has asked for it in a while. A value that is larger than the budget is not kept.
+    /// room or it was not used for a while. A value that is larger than the budget is not kept.
     pub(crate) fn keep<T: Any + Send + Sync>(&self, id: ContentId, value: Arc<T>, weight: u64) {
         self.kept.put(id, value, weight);
         self.state().trim(self.room_for_granules());

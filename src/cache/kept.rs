@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::ContentId;
 
-/// The time after which a value that nobody asks for is dropped.
+/// The time after which an unused value is dropped.
 const IDLE: Duration = Duration::from_secs(60);
 
 /// The kept values; the one used last is at the end.
@@ -65,7 +65,7 @@ impl Kept {
         self.drop_if(|kept| kept.id == id);
     }
 
-    /// Drops the values that nobody has asked for in a while.
+    /// Drops the values that were not used for a while.
     pub(super) fn drop_idle(&self) {
         self.drop_if(|kept| kept.used.elapsed() > IDLE);
     }

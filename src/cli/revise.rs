@@ -83,7 +83,7 @@ pub(super) fn edit(file: &Path, context: &EditContext, dry_run: bool) -> Result<
     tree.set_program(&editor_command().to_string_lossy());
     let before = tree.text(&target)?;
     let copy = Copy::make(file, &before)?;
-    let ended = edit_copy(&copy, &mut tree, (file, &target), before.clone(), context, dry_run);
+    let ended = edit_copy(&copy, &mut tree, file, &target, before.clone(), context, dry_run);
     match &ended {
         Ok(End::Done(_)) => copy.remove(),
         Err(_) if copy.read().is_ok_and(|text| text == before) => copy.remove(),
@@ -109,7 +109,8 @@ enum End {
 fn edit_copy(
     copy: &Copy,
     tree: &mut OpenTree,
-    (file, target): (&Path, &SaveTarget),
+    file: &Path,
+    target: &SaveTarget,
     mut before: Vec<u8>,
     context: &EditContext,
     dry_run: bool,

@@ -140,7 +140,7 @@ impl Explorer {
             return;
         }
         let (_, calls) = sim.counts();
-        self.moments(scenario, &sim.all_moments(), (must_be, side), self.sizes.recovery, 1);
+        self.moments(scenario, &sim.all_moments(), must_be, side, self.sizes.recovery, 1);
         // A disk that fails during the recovery.
         let at = self.dice.below(4 * calls as u64 + 1) as usize;
         for errno in [libc::EIO, libc::ENOSPC] {
@@ -150,14 +150,14 @@ impl Explorer {
                     let fault = Fault { at, errno, always, reads };
                     let sim = state.clone().fail(fault).record_changes().mount();
                     let _ = open(&sim).map(drop);
-                    self.moments(scenario, &sim.all_moments(), (must_be, must_be), self.sizes.recovery, 1);
+                    self.moments(scenario, &sim.all_moments(), must_be, must_be, self.sizes.recovery, 1);
                 }
             }
         }
         let (sim, recovered) = self.recovered(state.clone().with_room(0).record_changes());
         let side = scenario.side(&sim.disk());
         assert!(recovered.is_ok() && side.is_some(), "{}, on a full disk: {recovered:?}, {side:?}", shown());
-        self.moments(scenario, &sim.all_moments(), (must_be, side), self.sizes.recovery, 1);
+        self.moments(scenario, &sim.all_moments(), must_be, side, self.sizes.recovery, 1);
     }
 
     /// Recovers states of all moments. Of the last moment, they must become the second side, of the others, the first.
@@ -165,7 +165,8 @@ impl Explorer {
         &mut self,
         scenario: &Scenario,
         moments: &[Moment],
-        (must_be, in_the_end): (Option<char>, Option<char>),
+        must_be: Option<char>,
+        in_the_end: Option<char>,
         most: u64,
         depth: usize,
     ) {
@@ -181,7 +182,7 @@ impl Explorer {
         "a save".clone_into(&mut self.shown);
         let sim = scenario.disk().record_changes().mount();
         scenario.save(&sim).unwrap();
-        self.moments(scenario, &sim.all_moments(), (None, Some('n')), self.sizes.save, 0);
+        self.moments(scenario, &sim.all_moments(), None, Some('n'), self.sizes.save, 0);
     }
 
     /// Lets each call of a save fail.
@@ -222,7 +223,7 @@ impl Explorer {
             Err(error) => assert_eq!(side, Some('o'), "{shown}: {error}"),
         }
         let in_the_end = answer.is_ok().then_some('n');
-        self.moments(scenario, &sim.all_moments(), (None, in_the_end), self.sizes.failed, 0);
+        self.moments(scenario, &sim.all_moments(), None, in_the_end, self.sizes.failed, 0);
     }
 
     /// Saves on a disk with every number of free blocks, until one is enough.
@@ -249,7 +250,7 @@ impl Explorer {
                 }
             }
             let in_the_end = if answer.is_ok() { Some('n') } else { Some('o') };
-            self.moments(scenario, &sim.all_moments(), (None, in_the_end), self.sizes.failed, 0);
+            self.moments(scenario, &sim.all_moments(), None, in_the_end, self.sizes.failed, 0);
             room += self.sizes.steps;
         }
     }

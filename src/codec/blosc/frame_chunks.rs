@@ -39,9 +39,9 @@ pub(crate) struct FrameChunk {
 pub(crate) enum NotStored {
     /// All of them; the frame is something else.
     All(String),
-    /// Those without all of their `each` bits.
+    /// Chunks without all of their `each` bits.
     Unfetched { bits: Vec<u8>, each: u64, why: String },
-    /// Those without blocks.
+    /// Chunks without blocks.
     Special(String),
 }
 

@@ -132,15 +132,9 @@ impl Object {
         let object = self.clone();
         let asked: Vec<_> = ranges.iter().take(2).map(|range| (range.start, range.end - 1)).collect();
         let sends_several = self.shared.schedule.answer(deadline, move || {
-            let ask = Ask {
-                address: &object.address,
-                trust: object.trust,
-                query: None,
-                ranges: &asked,
-                condition: object.version.strong().map(Condition::Is),
-                is_head: true,
+            let Ok(reply) = object.shared.client.get(&object.ask(&asked, true), deadline) else {
+                return Ok(false);
             };
-            let Ok(reply) = object.shared.client.get(&ask, deadline) else { return Ok(false) };
             let kind = version::text(&reply.headers, "content-type").unwrap_or_default();
             Ok(reply.status == 206 && multipart::boundary(kind).is_some())
         })?;
@@ -177,18 +171,23 @@ impl Object {
         Ok(pieces)
     }
 
+    /// Returns a request for ranges of this version of the object.
+    fn ask<'a>(&'a self, ranges: &'a [(u64, u64)], is_head: bool) -> Ask<'a> {
+        Ask {
+            address: &self.address,
+            trust: self.trust,
+            query: None,
+            ranges,
+            condition: self.version.strong().map(Condition::Is),
+            is_head,
+        }
+    }
+
     /// Sends a request for some ranges. If the server can't send several, the result may lack some.
     fn ask_for_ranges(&self, ranges: &[Range<u64>], deadline: Instant) -> Answer<Vec<Piece>> {
         self.prove(deadline)?;
         let asked: Vec<_> = ranges.iter().map(|range| (range.start, range.end - 1)).collect();
-        let ask = Ask {
-            address: &self.address,
-            trust: self.trust,
-            query: None,
-            ranges: &asked,
-            condition: self.version.strong().map(Condition::Is),
-            is_head: false,
-        };
+        let ask = self.ask(&asked, false);
         let is_several = ranges.len() > 1;
         let mut reply = match self.shared.client.get(&ask, deadline) {
             Err(failure) if is_several && !failure.is_transient && failure.error.errno() == libc::EIO => {

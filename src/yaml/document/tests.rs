@@ -133,7 +133,7 @@ fn compare(text: &[u8]) -> Document {
         Some(error) => assert_eq!(fault, Some(error)),
         None => assert!(fault.is_none_or(|fault| fault.starts_with("a second document begins"))),
     }
-    // The same by libyaml alone.
+    // libyaml alone gives the same nodes.
     let mut builder = Builder::new(MAX_NODES);
     let mut events = Events::new(text);
     let valid = valid_part(text);

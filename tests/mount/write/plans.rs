@@ -256,7 +256,7 @@ fn a_full_disk_leaves_the_old_file_or_the_new_one() {
             println!("{kind}: this kernel can't mount it");
             continue;
         };
-        // Those that can neither insert nor clone differ little.
+        // File systems that can neither insert nor clone differ little.
         let has_all = clones(kind) || inserts(kind) || kind == "tmpfs";
         for (way, only, padding) in WAYS.into_iter().filter(|(_, only, _)| has_all || only.is_none()) {
             on_a_full_disk(&disk, kind, (way, only, padding), false);
