@@ -340,3 +340,42 @@ fn a_write_into_a_block_beside_a_save_in_place_is_no_mixture() {
         }
     }
 }
+
+/// The other program writes into the padding of the tree, where the save in place writes nothing.
+#[test]
+fn a_write_into_the_padding_beside_a_save_in_place_is_a_mixture() {
+    let place = Place::with("ext4", &file(vec![Block::new(sample(9000, 1)), Block::new(sample(300_000, 2))]));
+    // Makes room for texts that fit.
+    write(&place.mount(), &place.named(&"room ".repeat(3000))).unwrap();
+    write(&place.mount(), &place.text()).unwrap();
+    let before = fs::read(&place.source).unwrap();
+    let tree = place.folder().join("tree");
+    fs::write(&tree, place.named("beside")).unwrap();
+    let faults = Faults::new(&place.folder(), &place.disk.path());
+    let mut refused = 0;
+    for at in calls() {
+        for name in place.ours_beside() {
+            fs::remove_file(place.disk.path().join(name)).unwrap();
+        }
+        File::options().write(true).open(&place.source).unwrap().write_all_at(&before, 0).unwrap();
+        faults.after(at, Fault::Stopped);
+        let mut command = place.command([Path::new("--set-tree"), &tree, &place.source]);
+        command.stdout(Stdio::null()).stderr(Stdio::piped());
+        faults.under(&mut command);
+        let stopped = Stopped::of(command.spawn().unwrap());
+        if !stopped.is_stopped {
+            assert!(stopped.ends().0);
+            break;
+        }
+        let other = File::options().write(true).open(&place.source).unwrap();
+        other.write_all_at(b"another program", 10_000).unwrap();
+        faults.none();
+        let (succeeded, said) = stopped.ends();
+        // A write before the first look of a save, or after its last one, is not beside it.
+        if !succeeded {
+            assert!(said.contains("may be a mixture"), "{at}: {said}");
+            refused += 1;
+        }
+    }
+    assert!(refused > 0, "no save noticed the other program");
+}

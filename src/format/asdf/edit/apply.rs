@@ -131,9 +131,13 @@ impl<S: Storage> SaveJob<'_, S> {
 
     /// Removes an image that no recovery will need.
     fn remove_image(&self, image: &Image<S>) {
-        // A name that can't be looked up now may still be there.
-        if image.is_named(self.storage).unwrap_or(true) {
-            self.remove_name(&image.place, &image.name);
+        match image.is_named(self.storage) {
+            Ok(true) => self.remove_name(&image.place, &image.name),
+            // Another program's file has the name, or there is none.
+            Ok(false) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            // The name may be that of another program's file.
+            Err(_) => self.is_left.store(true, Ordering::Relaxed),
         }
     }
 
@@ -216,6 +220,33 @@ impl<S: Storage> SaveJob<'_, S> {
             Err(std::io::Error::from_raw_os_error(libc::ESTALE))
         }
     }
+}
+
+/// True if a file has the size and all bytes of the new file, but for the blocks. A stream may have grown.
+pub(super) fn has_new_bytes<S: Storage>(
+    storage: &S,
+    file: &S::File,
+    change: &PlannedChange<'_>,
+) -> std::io::Result<bool> {
+    let size = storage.meta(file)?.identity.size;
+    if size != change.new_size() && !(change.streamed && size > change.new_size()) {
+        return Ok(false);
+    }
+    let mut found = vec![0; PIECE];
+    let mut wanted = vec![0; PIECE];
+    for region in [0..change.head_to, change.tail_from()..change.new_size()] {
+        let mut at = region.start;
+        while at < region.end {
+            let len = PIECE.min(usize::try_from(region.end - at).unwrap_or(PIECE));
+            let len = change.new_bytes(at, &mut wanted[..len]);
+            let read = storage.read_at(file, at, &mut found[..len])?;
+            if len == 0 || found[..read] != wanted[..len] {
+                return Ok(false);
+            }
+            at += len as u64;
+        }
+    }
+    Ok(true)
 }
 
 fn unsuited(why: &str) -> Stopped {

@@ -281,19 +281,6 @@ impl<'a, S: Storage> HalfSaved<'a, S> {
         })
     }
 
-    /// True if the source has all bytes that the save in place wrote, and the new size.
-    pub(crate) fn has_all_ranges(&self) -> Result<bool> {
-        let size = self.storage.meta(self.file)?.identity.size;
-        let mut has_all = size == self.size(SaveSide::New) && !mark::is_marked(self.storage, self.file)?;
-        self.each_piece(|offset, _, new| {
-            let mut now = vec![0; new.len()];
-            let read = self.storage.read_at(self.file, offset, &mut now)?;
-            has_all &= now[..read] == *new;
-            Ok(())
-        })?;
-        Ok(has_all)
-    }
-
     /// Determines how much of what the save wrote is in the source, for a save that has written everything.
     pub(crate) fn new_bytes(&self) -> Result<NewBytes> {
         let size = self.storage.meta(self.file)?.identity.size;

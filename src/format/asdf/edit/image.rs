@@ -47,10 +47,14 @@ impl<S: Storage> Image<S> {
             match storage.create(&place.dir, &name) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists && tried < ATTEMPTS => tried += 1,
                 Err(error) => return Err(error),
+                Ok(file) if storage.is_remote(&file) => {
+                    return Ok((Self { place, name, number, created: None }, file));
+                }
                 Ok(file) => {
-                    let meta = storage.meta(&file)?;
-                    let created = (!storage.is_remote(&file)).then_some(meta.identity);
-                    return Ok((Self { place, name, number, created }, file));
+                    let meta = storage.meta(&file).inspect_err(|_| {
+                        let _ = storage.unlink(&place.dir, &name);
+                    })?;
+                    return Ok((Self { place, name, number, created: Some(meta.identity) }, file));
                 }
             }
         }

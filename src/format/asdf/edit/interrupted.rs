@@ -40,7 +40,8 @@ pub(crate) fn recover(target: &SaveTarget) -> Result<Recovered> {
     recover_by(target, By::Reader, Patience::None)
 }
 
-/// Finishes or undoes an interrupted save for a person, who says that no save is in progress where that can't be known.
+/// Finishes or undoes an interrupted save for the user of `--recover`. Where a save in progress can't be ruled out, it is
+/// enough that nothing changes for a while.
 ///
 /// # Errors
 ///

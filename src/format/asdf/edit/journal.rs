@@ -412,9 +412,18 @@ pub(crate) fn begins<S: Storage>(storage: &S, dir: &S::Dir, name: &OsStr) -> boo
 }
 
 /// True if a file is a journal, or one that is just being written.
-pub(crate) fn may_begin<S: Storage>(storage: &S, dir: &S::Dir, name: &OsStr) -> bool {
-    let first = storage.open(dir, name, false).and_then(|file| first_bytes(storage, &file));
-    first.is_ok_and(|first| first.starts_with(MAGIC) || first.iter().all(|byte| *byte == 0))
+pub(crate) fn may_begin<S: Storage>(storage: &S, dir: &S::Dir, name: &OsStr) -> io::Result<bool> {
+    let file = match storage.open(dir, name, false) {
+        Ok(file) => file,
+        Err(error) if is_absent(&error) => return Ok(false),
+        // A directory, a link, a FIFO.
+        Err(error) if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::ELOOP | libc::EISDIR)) => {
+            return Ok(false);
+        }
+        Err(error) => return Err(error),
+    };
+    let first = first_bytes(storage, &file)?;
+    Ok(first.starts_with(MAGIC) || first.iter().all(|byte| *byte == 0))
 }
 
 /// Returns the header of a journal, or what is there of it.

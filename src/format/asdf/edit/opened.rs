@@ -54,29 +54,25 @@ pub(super) fn open_locked<S: Storage>(
     for _ in 0..ATTEMPTS {
         let apart = source.open(storage, false).map_err(|error| not_writable(error).of(label()))?;
         let identity = storage.meta(&apart)?.identity;
-        let locked = lock_patiently(storage, &apart, patience, || {
-            lock::holder(&identity, &label(), &source.note(), source.state.as_deref())
-        });
-        let mut lock_error = None;
-        let mut locks_writer = false;
-        match locked {
-            Ok(None) => {}
-            Ok(Some(holder)) => return Err(Error::new(Kind::Busy, holder.to_string()).of(label())),
-            // On NFS only a writing descriptor can be locked.
-            Err(error) if error.raw_os_error() == Some(libc::EBADF) => locks_writer = true,
-            Err(error) if lock::unsupported(&error) => lock_error = Some(error.to_string()),
-            Err(error) => return Err(Error::from(error).within("can't lock the file").of(label())),
-        }
-        let file = open_to_write(storage, source).map_err(|error| error.of(label()))?;
-        if locks_writer {
-            match storage.lock(&file) {
-                Ok(()) => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    return Err(Error::new(Kind::Busy, Holder::default().to_string()).of(label()));
-                }
-                Err(error) if lock::unsupported(&error) => lock_error = Some(error.to_string()),
-                Err(error) => return Err(Error::from(error).within("can't lock the file").of(label())),
+        // Returns the reason why the file is not locked, if its file system has no locks.
+        let lock = |file: &S::File| {
+            let locked = lock_patiently(storage, file, patience, || {
+                lock::holder(&identity, &label(), &source.note(), source.state.as_deref())
+            });
+            match locked {
+                Ok(None) => Ok(None),
+                Ok(Some(holder)) => Err(Error::new(Kind::Busy, holder.to_string()).of(label())),
+                Err(error) if lock::unsupported(&error) => Ok(Some(error.to_string())),
+                Err(error) => Err(Error::from(error).within("can't lock the file").of(label())),
             }
+        };
+        // On NFS only a writing descriptor can be locked.
+        let locks_reader = lock(&apart);
+        let locks_writer = matches!(&locks_reader, Err(error) if error.errno() == libc::EBADF);
+        let mut lock_error = if locks_writer { None } else { locks_reader? };
+        let file = open_to_write(storage, source, patience).map_err(|error| error.of(label()))?;
+        if locks_writer {
+            lock_error = lock(&file)?;
         }
         // The previous holder of the lock may have replaced the file.
         let is_named = match source.meta(storage) {
@@ -93,9 +89,13 @@ pub(super) fn open_locked<S: Storage>(
     Err(Error::new(Kind::Busy, why).of(label()))
 }
 
-/// Opens the source for writing. Waits for a program that has a lease on it to give it up.
-pub(super) fn open_to_write<S: Storage>(storage: &S, source: &HeldSource<S>) -> Result<S::File> {
-    for _ in 0..LEASE_ATTEMPTS {
+/// Opens the source for writing. A patient caller waits for a program that has a lease on it to give it up.
+pub(super) fn open_to_write<S: Storage>(
+    storage: &S,
+    source: &HeldSource<S>,
+    patience: Patience,
+) -> Result<S::File> {
+    for _ in 0..if patience == Patience::None { 1 } else { LEASE_ATTEMPTS } {
         match source.open(storage, true) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => storage.wait(PAUSE),
             opened => return opened.map_err(not_writable),
@@ -114,8 +114,8 @@ pub(super) fn check_rights<S: Storage>(storage: &S, file: &S::File, rights: Opti
     }
 }
 
-/// Locks an open file, which has this name, through a second descriptor, which is open for reading only, so that the writing
-/// descriptor can be closed for a while. Returns `None` where only a writing descriptor can be locked (NFS):
+/// Locks an open file, which has this name, through a second descriptor. That one is open for reading only, so that the
+/// writing descriptor can be closed for a while. Returns `None` where only a writing descriptor can be locked (NFS):
 /// `file` itself is locked then.
 pub(super) fn lock_apart<S: Storage>(
     storage: &S,

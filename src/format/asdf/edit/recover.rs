@@ -30,30 +30,30 @@ use crate::source::{Identity, SourceStat};
 /// The end of messages about a file that can't be proven to be one version.
 const IF_RIGHT: &str = "restore the file from a backup; or, if it is right as it is, remove the journal";
 
-/// The number of looks at a journal, and the pause between them, after which a person's word is taken that no save is in
-/// progress, and after which a journal without a header is not one that is just being written.
+/// The number of looks at a journal, and the pause between them. If nothing changes meanwhile, `--recover` takes it for that
+/// of a save that has ended, and a journal without a header is not one that is just being written.
 const LOOKS: usize = 300;
 const PAUSE: Duration = Duration::from_millis(10);
-/// The age from which a journal without a header is that of a crash, also by the clock of another machine.
+/// The age from which a journal without a header, or an image, is that of a crash, also by the clock of another machine.
 const OLD: Duration = Duration::from_secs(60);
 /// Bytes compared at once.
 const PIECE: usize = 256 << 10;
 
-/// Who recovers a file.
+/// The initiator of a recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum By {
     /// The only part of this process that saves the file.
     Editor,
     /// A part of this process that reads the file.
     Reader,
-    /// A person who says that the file is not being saved.
+    /// The user, by `--recover`: the file is not being saved.
     Hand,
 }
 
 /// The reasons to believe that no other program saves the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Claim {
-    /// Who recovers the file.
+    /// The initiator.
     pub(super) by: By,
     /// True if the file is locked, and not only open because its file system has no locks.
     pub(super) is_locked: bool,
@@ -347,7 +347,13 @@ struct Recovery<'a, S: Storage> {
 
 impl<S: Storage> Recovery<'_, S> {
     fn journal(&mut self, name: &OsStr) -> Result<()> {
-        let (examined, lying) = self.examine(name)?;
+        let (examined, lying) = match self.examine(name) {
+            // The save of another program has ended meanwhile.
+            Err(error) if error.errno() == libc::ENOENT && !exists(self.storage, &self.place.dir, name)? => {
+                return Ok(());
+            }
+            answer => answer?,
+        };
         match examined {
             // The file has taken the place of the one that was being saved, and no byte of that is left.
             Examined::OfAnother(_) if self.is_sound() => self.remove(name, &lying),
@@ -380,32 +386,47 @@ impl<S: Storage> Recovery<'_, S> {
 
     /// Examines a journal of a save that has ended.
     fn examine(&self, name: &OsStr) -> Result<(Examined<S>, Lying)> {
-        let mut before = None;
-        for _ in 0..LOOKS {
-            let (examined, lying) = Examined::of(self.storage, self.file, self.place, name)?;
-            let is_awaited = match lying.saver {
-                _ if matches!(examined, Examined::NoJournal(_)) => false,
-                // The save may not have written its header yet.
-                None => {
-                    matches!(examined, Examined::NotBegun)
-                        && !SourceStat::from(lying.identity).is_unchanged_for(OLD)
-                }
-                Some((saver, device)) => !self.has_ended(saver, Some(device))?,
-            };
-            if !is_awaited {
-                return Ok((examined, lying));
-            }
-            let now = (lying.identity, self.storage.meta(self.file)?.identity);
-            let is_changed = before.is_some_and(|before| before != now);
-            if let Some((saver, _)) = lying.saver
-                && (self.claim.by != By::Hand || is_changed)
-            {
-                return Err(Error::new(Kind::Busy, self.in_use(name, saver)));
-            }
-            before = Some(now);
-            self.storage.wait(PAUSE);
+        let (examined, lying) = Examined::of(self.storage, self.file, self.place, name)?;
+        let Some(why) = self.in_use(name, &examined, &lying)? else { return Ok((examined, lying)) };
+        // The save may not have written its header yet, or a person says that there is none.
+        let may_wait = lying.saver.is_none() || self.claim.by == By::Hand;
+        if !may_wait || (!self.is_quiet(name, &lying)? && lying.saver.is_some()) {
+            return Err(Error::new(Kind::Busy, why));
         }
-        Examined::of(self.storage, self.file, self.place, name)
+        let (examined, now) = Examined::of(self.storage, self.file, self.place, name)?;
+        match self.in_use(name, &examined, &now)? {
+            Some(why) if now.saver != lying.saver => Err(Error::new(Kind::Busy, why)),
+            _ => Ok((examined, now)),
+        }
+    }
+
+    /// Returns the reason why a journal may be that of a save in progress.
+    fn in_use(&self, name: &OsStr, examined: &Examined<S>, lying: &Lying) -> Result<Option<String>> {
+        let is_new = || !SourceStat::from(lying.identity).is_unchanged_for(OLD);
+        let saver = match lying.saver {
+            _ if matches!(examined, Examined::NoJournal(_)) => return Ok(None),
+            Some((saver, device)) if !self.has_ended(saver, Some(device))? => saver.to_string(),
+            None if matches!(examined, Examined::NotBegun) && is_new() => "another program".to_owned(),
+            _ => return Ok(None),
+        };
+        Ok(Some(format!(
+            "{saver} may be saving the file, which has the journal {}: try again when it is done; if no save is in \
+             progress there, run 'asdf-mount --recover'",
+            self.label(name).display()
+        )))
+    }
+
+    /// Watches the journal and the source; true if neither changes for a while.
+    fn is_quiet(&self, name: &OsStr, lying: &Lying) -> Result<bool> {
+        let source = self.storage.meta(self.file)?.identity;
+        for _ in 0..LOOKS {
+            self.storage.wait(PAUSE);
+            let named = self.storage.meta_at(&self.place.dir, name)?.identity;
+            if named != lying.identity || self.storage.meta(self.file)?.identity != source {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// True if a save has ended, as far as can be proven. `device` is the number of the source's device for the saver.
@@ -427,14 +448,6 @@ impl<S: Storage> Recovery<'_, S> {
         })
     }
 
-    fn in_use(&self, journal: &OsStr, saver: Saver) -> String {
-        format!(
-            "{saver} may be saving the file, which has the journal {}: try again when it is done; if no save is in \
-             progress there, run 'asdf-mount --recover'",
-            self.label(journal).display()
-        )
-    }
-
     fn label(&self, name: &OsStr) -> PathBuf {
         self.place.label(self.storage, name)
     }
@@ -448,11 +461,17 @@ impl<S: Storage> Recovery<'_, S> {
     fn images(&mut self) -> Result<()> {
         let dir = &self.place.dir;
         for Leftover { name, saver, is_swapped } in leftovers(self.storage, self.place)? {
-            if !self.has_ended(saver, None)? && self.claim.by != By::Hand {
+            let lying = match self.storage.meta_at(dir, &name) {
+                Ok(lying) => lying,
+                // Another program has removed it meanwhile.
+                Err(error) if is_absent(&error) => continue,
+                Err(error) => return Err(Error::from(error).of(self.label(&name))),
+            };
+            let is_old = SourceStat::from(lying.identity).is_unchanged_for(OLD);
+            let has_ended = self.has_ended(saver, None)? || self.claim.by == By::Hand && is_old;
+            if !has_ended {
                 continue;
             }
-            // Another program may have removed it meanwhile.
-            let Ok(lying) = self.storage.meta_at(dir, &name) else { continue };
             let source = self.storage.meta(self.file)?;
             if not_ours(&lying, &source).is_some() {
                 continue;

@@ -29,7 +29,7 @@ pub(super) struct Saver {
     pub(super) pid: u32,
 }
 
-/// Whether the saver of a journal or an image still runs.
+/// The state of the saver of a journal or an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Life {
     /// It is this process.

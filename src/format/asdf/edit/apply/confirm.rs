@@ -8,7 +8,7 @@
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-use super::{SaveJob, Stopped};
+use super::{SaveJob, Stopped, has_new_bytes};
 use crate::error::{Error, Kind};
 use crate::format::asdf::edit::half_saved::{HalfSaved, NewBytes};
 use crate::format::asdf::edit::image::Image;
@@ -26,7 +26,7 @@ pub(crate) struct Unconfirmed<S: Storage> {
     /// The image from which the source is written, if there is one.
     pub(super) image: Option<(Image<S>, S::File)>,
     pub(super) watch: Option<Watch>,
-    /// Of a save in place, where the bytes of the source were on the disk before.
+    /// The places of the source's bytes on the disk before a save in place.
     pub(super) before: Option<Vec<Extent>>,
     /// True if bytes have moved by an insertion.
     pub(super) inserted: bool,
@@ -54,7 +54,7 @@ impl<S: Storage> SaveJob<'_, S> {
         if !is_written_by_others && self.is_as_written(&half_saved, journal.header.way)? {
             return Ok(if written.is_beside { saved_beside } else { saved });
         }
-        if self.is_written_beside(&half_saved, &journal.header, written.before.as_deref())? {
+        if self.is_written_beside(&journal.header, written.before.as_deref())? {
             return Ok(saved_beside);
         }
         match half_saved.new_bytes().map_err(Stopped::Failed)? {
@@ -70,7 +70,6 @@ impl<S: Storage> SaveJob<'_, S> {
     /// not written the file anew.
     pub(super) fn is_written_beside(
         &self,
-        half_saved: &HalfSaved<'_, S>,
         header: &Header,
         before: Option<&[Extent]>,
     ) -> Result<bool, Stopped> {
@@ -78,14 +77,16 @@ impl<S: Storage> SaveJob<'_, S> {
         if header.way != Method::InPlace || header.grows {
             return Ok(false);
         }
-        if !half_saved.has_all_ranges().map_err(Stopped::Failed)? {
+        // The padding and the index count, too: only the blocks may be the other program's.
+        if !has_new_bytes(self.storage, self.file, self.change)? {
             return Ok(false);
         }
         let Extents::Known(now) = self.storage.extents(self.file)? else { return Ok(false) };
         // A program that writes the whole file truncates it first, so that no block stays where it was on the disk. The
         // save itself may move the pages that it writes.
         let from = header.kept_from.next_multiple_of(GRAIN);
-        let place_of = |extent: &Extent, at: u64| Some(extent.physical + at.checked_sub(extent.logical)?);
+        let place_of =
+            |extent: &Extent, at: u64| extent.physical.checked_add(at.checked_sub(extent.logical)?);
         let is_there = |extent: &Extent| {
             let at = extent.logical.max(from);
             let old = before.iter().find(|old| old.logical <= at && at < old.logical.saturating_add(old.len));

@@ -244,7 +244,7 @@ impl<S: Storage> SaveJob<'_, S> {
             match self.storage.create(&sidecars.dir, &sidecars.journal) {
                 Err(error)
                     if error.kind() == std::io::ErrorKind::AlreadyExists
-                        && may_begin(self.storage, &sidecars.dir, &sidecars.journal) =>
+                        && may_begin(self.storage, &sidecars.dir, &sidecars.journal)? =>
                 {
                     self.storage.wait(JOURNAL_PAUSE);
                 }
@@ -402,7 +402,7 @@ impl<S: Storage> SaveJob<'_, S> {
             is_mixed |= !self.is_as_written(&half_saved, journal.header.way)?;
         }
         if is_mixed {
-            *is_beside = self.is_written_beside(&half_saved, &journal.header, before.as_deref())?;
+            *is_beside = self.is_written_beside(&journal.header, before.as_deref())?;
             if !*is_beside {
                 return Err(Stopped::Overwritten);
             }

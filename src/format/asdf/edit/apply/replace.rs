@@ -82,7 +82,7 @@ impl<S: Storage> SaveJob<'_, S> {
 
     /// Fails if a journal is there: a program with which this one shares no locks is changing the source.
     fn check_no_journal(&self, sidecars: &Sidecars<S>) -> Result<(), Stopped> {
-        if may_begin(self.storage, &sidecars.dir, &sidecars.journal) {
+        if may_begin(self.storage, &sidecars.dir, &sidecars.journal)? {
             return Err(Stopped::SourceChanged);
         }
         Ok(())
@@ -90,26 +90,34 @@ impl<S: Storage> SaveJob<'_, S> {
 
     /// Gives the image the source's name, and removes the source.
     fn put_in_place(&self, image: &Image<S>) -> Result<(), Stopped> {
-        let dir = &image.place.dir;
-        let name = &self.held.name;
-        match self.storage.exchange(dir, &image.name, name) {
+        // On a server, an inode number does not tell which of the two files has a name after a swap.
+        if self.storage.is_remote(self.file) {
+            return self.rename_in_place(image);
+        }
+        match self.storage.exchange(&image.place.dir, &image.name, &self.held.name) {
             Ok(()) => self.release_exchanged(image),
             Err(error) if error.kind() == std::io::ErrorKind::Unsupported || cannot(&error) => {
-                let second = name_of_replaced(&image.place.stem);
-                // Not all file systems have links, either.
-                let is_linked = self.storage.link(dir, name, &second).is_ok();
-                if is_linked && !self.is_source(&second) {
-                    self.storage.unlink(dir, &second)?;
-                    return Err(Stopped::SourceChanged);
-                }
-                let renamed = self.storage.rename(dir, &image.name, name).map_err(unsuited_or_failed);
-                if is_linked {
-                    self.remove_name(&image.place, &second);
-                }
-                renamed
+                self.rename_in_place(image)
             }
             Err(error) => Err(unsuited_or_failed(error)),
         }
+    }
+
+    /// Gives the image the source's name where names can't be swapped. A link holds the source meanwhile.
+    fn rename_in_place(&self, image: &Image<S>) -> Result<(), Stopped> {
+        let dir = &image.place.dir;
+        let second = name_of_replaced(&image.place.stem);
+        // Not all file systems have links, either.
+        let is_linked = self.storage.link(dir, &self.held.name, &second).is_ok();
+        if is_linked && !self.is_source(&second) {
+            self.storage.unlink(dir, &second)?;
+            return Err(Stopped::SourceChanged);
+        }
+        let renamed = self.storage.rename(dir, &image.name, &self.held.name).map_err(unsuited_or_failed);
+        if is_linked {
+            self.remove_name(&image.place, &second);
+        }
+        renamed
     }
 
     /// Removes the source, which has the image's name now. Another file that is there gets the source's name back.

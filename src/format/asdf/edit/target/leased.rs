@@ -6,7 +6,7 @@ use std::io::ErrorKind;
 use crate::error::{Error, Kind, Result};
 use crate::format::asdf::edit::SavePlan;
 use crate::format::asdf::edit::apply::{Stopped, Unconfirmed, linked, not_leased};
-use crate::format::asdf::edit::opened::{lease_patiently, open_to_write};
+use crate::format::asdf::edit::opened::{Patience, lease_patiently, open_to_write};
 use crate::format::asdf::edit::plan::PlannedChange;
 use crate::source::storage::Storage;
 use crate::source::{Identity, Readers};
@@ -135,7 +135,7 @@ impl<S: Storage> Target<S> {
         }
         // Lets waiting writers continue. If there is no lease, the error is harmless.
         let _ = self.storage.end_lease(&self.file);
-        let file = open_to_write(&self.storage, &self.held)?;
+        let file = open_to_write(&self.storage, &self.held, Patience::ForSave)?;
         let named = self.storage.meta(&file)?.identity;
         let known = self.storage.meta(&self.file)?.identity;
         if !named.same_file(&known) {

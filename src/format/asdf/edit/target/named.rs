@@ -7,12 +7,10 @@ use std::io;
 
 use super::{Target, conflict, gone};
 use crate::error::{Error, Result};
+use crate::format::asdf::edit::apply::has_new_bytes;
 use crate::format::asdf::edit::opened::not_writable;
 use crate::format::asdf::edit::plan::PlannedChange;
 use crate::source::storage::Storage;
-
-/// Bytes compared at once.
-const PIECE: usize = 256 << 10;
 
 impl<S: Storage> Target<S> {
     /// Opens the file that has the name, and keeps or takes its lock.
@@ -58,25 +56,6 @@ impl<S: Storage> Target<S> {
 
     /// True if the file that has the name has the bytes that the change wrote.
     fn is_at_name(&self, change: &PlannedChange<'_>) -> io::Result<bool> {
-        let file = self.open_named(false)?;
-        let size = self.storage.meta(&file)?.identity.size;
-        if size != change.new_size() && !(change.streamed && size > change.new_size()) {
-            return Ok(false);
-        }
-        let mut found = vec![0; PIECE];
-        let mut wanted = vec![0; PIECE];
-        for region in [0..change.head_to, change.tail_from()..change.new_size()] {
-            let mut at = region.start;
-            while at < region.end {
-                let len = PIECE.min(usize::try_from(region.end - at).unwrap_or(PIECE));
-                let len = change.new_bytes(at, &mut wanted[..len]);
-                let read = self.storage.read_at(&file, at, &mut found[..len])?;
-                if len == 0 || found[..read] != wanted[..len] {
-                    return Ok(false);
-                }
-                at += len as u64;
-            }
-        }
-        Ok(true)
+        has_new_bytes(&self.storage, &self.open_named(false)?, change)
     }
 }
