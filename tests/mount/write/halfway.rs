@@ -30,19 +30,20 @@ struct Halfway {
     beside: Option<Beside>,
 }
 
-/// Another program, which writes to the file just before the save syncs it the last time.
+/// Another program, which acts just before the save syncs this file for the last time.
 #[derive(Clone, Debug)]
 struct Beside {
     path: PathBuf,
-    script: &'static str,
+    script: String,
     syncs_before: Arc<AtomicU32>,
 }
 
 impl Beside {
     fn before_sync(&self, file: &File) {
-        let is_source = fs::metadata(&self.path).unwrap().ino() == file.metadata().unwrap().ino();
-        if is_source && self.syncs_before.fetch_sub(1, Ordering::Relaxed) == 0 {
-            let done = Command::new("sh").args(["-ec", self.script, "sh"]).arg(&self.path).status().unwrap();
+        let inode = file.metadata().unwrap().ino();
+        let is_this = fs::metadata(&self.path).is_ok_and(|named| named.ino() == inode);
+        if is_this && self.syncs_before.fetch_sub(1, Ordering::Relaxed) == 0 {
+            let done = Command::new("sh").args(["-ec", &self.script, "sh"]).arg(&self.path).status().unwrap();
             assert!(done.success());
         }
     }
@@ -369,7 +370,7 @@ fn after_a_write_beside_the_end_of_a_save_the_bytes_decide() {
     ] {
         write_sparse(&path, &parts().bytes());
         let syncs_before = Arc::new(AtomicU32::new(syncs_before));
-        let beside = Some(Beside { path: path.clone(), script, syncs_before });
+        let beside = Some(Beside { path: path.clone(), script: script.to_owned(), syncs_before });
         let options = SaveOptions { padding: None, only: Some(plan) };
         let mut target = Target::open_in(Halfway { beside, ..Halfway::default() }, &path, None).unwrap();
         let new = text('b', len);
@@ -392,5 +393,32 @@ fn after_a_write_beside_the_end_of_a_save_the_bytes_decide() {
             assert!(error.to_string().contains("in the same moment as the save"), "{shown}: {error}");
             fs::remove_file(&journal).unwrap();
         }
+    }
+}
+
+/// A person may take the journal of a save that is under way for one of a crash, and remove it.
+#[test]
+fn a_save_goes_on_when_its_journal_was_removed() {
+    const REMOVE: &str = "rm \"$1\"";
+    const REPLACE: &str = "mv other a.asdf; rm \"$1\"";
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.asdf");
+    let journal = folder.path().join(".a.asdf.asdf-mount-journal");
+    let mut other = parts();
+    other.text = text('c', 2500);
+    for (script, kind) in [(REMOVE, None), (REPLACE, Some(Kind::Conflict))] {
+        fs::write(&path, parts().bytes()).unwrap();
+        fs::write(folder.path().join("other"), other.bytes()).unwrap();
+        let script = format!("cd '{}'; {script}", folder.path().display());
+        let beside = Some(Beside { path: journal.clone(), script, syncs_before: Arc::default() });
+        let options = SaveOptions { padding: None, only: Some(SavePlan::InPlace) };
+        let mut target = Target::open_in(Halfway { beside, ..Halfway::default() }, &path, None).unwrap();
+        let new = text('b', 3000);
+        let saved = target.save(&new, &options);
+        let shown = format!("{kind:?}: {saved:?}");
+        assert_eq!(saved.err().map(|error| error.kind()), kind, "{shown}");
+        let wanted = if kind.is_none() { new } else { other.text.clone() };
+        assert!(fs::read(&path).unwrap().starts_with(&wanted), "{shown}");
+        assert!(!journal.exists(), "{shown}");
     }
 }

@@ -216,7 +216,10 @@ impl<S: Storage> SaveJob<'_, S> {
             .and_then(|written| self.sync_with_dir(&file, &sidecars.dir).map(|()| written))
             .and_then(|written| check_believed(self.storage, &file, self.file).map(|()| written))
             // A program that shares no locks with this one may have taken an unfinished journal for one of a crash.
-            .and_then(|written| self.check_named(sidecars, &file).map(|()| written));
+            .and_then(|written| {
+                let is_named = self.has_its_name(sidecars, &file)?;
+                if is_named { Ok(written) } else { Err(std::io::Error::from_raw_os_error(libc::EBUSY)) }
+            });
         match written {
             Ok((ranges, rest)) => Ok(Journal {
                 file,
@@ -254,23 +257,29 @@ impl<S: Storage> SaveJob<'_, S> {
         Err(std::io::Error::from_raw_os_error(libc::EBUSY))
     }
 
-    /// Fails if the journal has lost its name.
-    fn check_named(&self, sidecars: &Sidecars<S>, journal: &S::File) -> std::io::Result<()> {
-        let is_named = if self.storage.is_remote(journal) {
-            // The inode number of a file may change there. No other save has the same header.
-            let named = self.storage.open(&sidecars.dir, &sidecars.journal, false)?;
-            first_bytes(self.storage, &named)? == first_bytes(self.storage, journal)?
-        } else {
+    /// True if the journal still has its name.
+    fn has_its_name(&self, sidecars: &Sidecars<S>, journal: &S::File) -> std::io::Result<bool> {
+        let compare = || -> std::io::Result<bool> {
+            if self.storage.is_remote(journal) {
+                // The inode number of a file may change there. No other save has the same header.
+                let named = self.storage.open(&sidecars.dir, &sidecars.journal, false)?;
+                return Ok(first_bytes(self.storage, &named)? == first_bytes(self.storage, journal)?);
+            }
             let named = self.storage.meta_at(&sidecars.dir, &sidecars.journal)?.identity;
-            named.same_file(&self.storage.meta(journal)?.identity)
+            Ok(named.same_file(&self.storage.meta(journal)?.identity))
         };
-        if is_named { Ok(()) } else { Err(std::io::Error::from_raw_os_error(libc::EBUSY)) }
+        match compare() {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
+            answer => answer,
+        }
     }
 
-    /// Removes the name of the journal, unless it is another program's by now.
+    /// Removes the name of the journal, unless it is another program's by now, or gone.
     pub(super) fn unlink_journal(&self, sidecars: &Sidecars<S>, journal: &S::File) -> std::io::Result<()> {
-        self.check_named(sidecars, journal)?;
-        self.storage.unlink(&sidecars.dir, &sidecars.journal)
+        if self.has_its_name(sidecars, journal)? {
+            self.storage.unlink(&sidecars.dir, &sidecars.journal)?;
+        }
+        Ok(())
     }
 
     fn write_records(
