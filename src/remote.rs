@@ -23,8 +23,8 @@
 //!
 //! # How an object is read
 //!
-//! The first request is a GET of the first block of 1 MiB; the size is in its `Content-Range`. If the cache
-//! on disk has that block, the server sends it only if it has another version. A block is looked for in
+//! The first request is a GET of the first 256 KiB; the size is in its `Content-Range`. If the cache on disk
+//! has them, the server sends them only if it has another version. A block of 64 KiB is looked for in
 //! memory (the cache of the mount), among the requests of other readers, on disk, and then on the server. For
 //! a reader that goes on from block to block, later blocks are read ahead in requests of 8 MiB.
 //!
