@@ -273,6 +273,13 @@ assert not os.path.exists(os.path.join(root, "cubes.parquet")) and not os.path.e
 masked = pq.read_table(os.path.join(mountpoint, "standard.asdf", "tables", "masked.parquet")).to_pylist()
 assert [row["flat"] and row["flat"]["a"] for row in masked] == [None, 4, None], masked
 assert masked[0]["lists"] == {"a": None, "v": [None, None]} and masked[1]["lists"] == {"a": 4, "v": [5, 6]}, masked
+# A mask with fields has a boolean for each value: here the bytes 0 0 0, 1 0 0, 0 2 0.
+fields = [{"a": 1, "v": [2, 3]}, {"a": None, "v": [5, 6]}, {"a": 7, "v": [None, 9]}]
+assert [row["fields"] for row in masked] == fields, masked
+root = os.path.join(mountpoint, "standard.asdf", "tables")
+assert pq.read_table(os.path.join(root, "records.parquet")).to_pylist() == fields
+nested = pq.read_table(os.path.join(root, "nested.parquet")).to_pylist()
+assert [(row["p"]["x"], row["p"]["y"] is None, row["z"]) for row in nested] == [(None, False, 4), (None, False, 8)], nested
 # Columns with missing blocks are left out.
 root = os.path.join(mountpoint, "truncated.asdf")
 assert sorted(os.listdir(os.path.join(root, "tables"))) == ["stars.parquet"], os.listdir(os.path.join(root, "tables"))

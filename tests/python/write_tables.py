@@ -183,6 +183,35 @@ masked: !core/table-1.0.0
       byteorder: big
       shape: [3]
       mask: !core/ndarray-1.0.0 {data: [true, false, true], datatype: bool8}
+  - !core/column-1.0.0
+    name: fields
+    data: !core/ndarray-1.0.0
+      source: 0
+      datatype: [{name: a, datatype: int32}, {name: v, datatype: int32, shape: [2]}]
+      byteorder: big
+      shape: [3]
+      mask: &fields !core/ndarray-1.0.0
+        source: 0
+        datatype: [{name: a, datatype: bool8}, {name: v, datatype: bool8, shape: [2]}]
+        byteorder: big
+        shape: [3]
+records: !core/ndarray-1.0.0
+  source: 0
+  datatype: [{name: a, datatype: int32}, {name: v, datatype: int32, shape: [2]}]
+  byteorder: big
+  shape: [3]
+  mask: *fields
+nested: !core/ndarray-1.0.0
+  source: 0
+  datatype: [{name: p, datatype: [{name: x, datatype: int32}, {name: y, datatype: complex64}]}, {name: z, datatype: int32}]
+  byteorder: big
+  shape: [2]
+  mask: !core/ndarray-1.0.0
+    source: 0
+    datatype: [{name: p, datatype: [{name: x, datatype: bool8}, {name: y, datatype: bool8}]}, {name: z, datatype: bool8}]
+    byteorder: big
+    offset: 3
+    shape: [1]
 ...
 """
     ids, flux = np.arange(1, 50001, dtype=">i4").tobytes(), np.arange(50000.0).tobytes()

@@ -127,13 +127,13 @@ impl TableParts {
         }
         let elements = self.elements(file, &source.array)?;
         let missing = match &source.mask {
-            Some(mask) => Some(broadcast(self.elements(file, mask)?, &elements.dimensions)?),
+            Some(mask) => Some(Missing::of(self.elements(file, mask)?, &elements)?),
             None => None,
         };
         let [rows, lists @ ..] = &elements.dimensions[..] else {
             return Err(Error::damaged("a column of the table has no rows"));
         };
-        let decision = self.timestamps(file, source, &elements, missing.as_deref())?;
+        let decision = self.timestamps(file, source, &elements, missing.as_ref().map(|it| &*it.content))?;
         let content = match (decision, &source.times) {
             (Some(decision), Some(times)) => times.convert(&elements, decision, missing.is_some()),
             _ => elements.content.clone(),
@@ -242,29 +242,67 @@ impl Content for Unreadable {
     }
 }
 
-/// Broadcasts a mask to an array of these dimensions, with one byte for each element.
-fn broadcast(mask: Elements, dimensions: &[u64]) -> Result<Arc<dyn Content>> {
-    let unfit = || Error::damaged("the mask of a column does not fit it");
-    if mask.dimensions == dimensions {
-        return match mask.datatype.size() {
-            Some(1) => Ok(mask.content),
-            _ => Err(unfit()),
+/// Which elements of an array are missing.
+#[derive(Clone)]
+struct Missing {
+    content: Arc<dyn Content>,
+    /// Bytes of the mask for an element of the array: one, or one for each value of its fields.
+    size: u64,
+    has_fields: bool,
+}
+
+impl Missing {
+    /// Broadcasts a mask to an array.
+    fn of(mask: Elements, array: &Elements) -> Result<Self> {
+        let unfit = || Error::damaged("the mask of a column does not fit it");
+        let has_fields = matches!(mask.datatype, Datatype::Structured(_));
+        let size = mask.datatype.size().ok_or_else(unfit)?;
+        let fits = if has_fields {
+            mask.datatype.is_of_bools() && mask.datatype.has_fields_of(&array.datatype)
+        } else {
+            size == 1
         };
-    }
-    let missing = dimensions.len().checked_sub(mask.dimensions.len()).ok_or_else(unfit)?;
-    let mut step = 1_i64;
-    let mut gathered = Vec::with_capacity(dimensions.len());
-    for (n, len) in dimensions.iter().enumerate().rev() {
-        let own = n.checked_sub(missing).and_then(|n| mask.dimensions.get(n)).copied().unwrap_or(1);
-        if own != 1 && own != *len {
-            return Err(unfit());
+        let missing = array.dimensions.len().checked_sub(mask.dimensions.len());
+        let Some(missing) = missing.filter(|_| fits) else { return Err(unfit()) };
+        if mask.dimensions == array.dimensions {
+            return Ok(Self { content: mask.content, size, has_fields });
         }
-        gathered.push((*len, if own == 1 { 0 } else { step }));
-        let own = i64::try_from(own).map_err(|_| unfit())?;
-        step = step.checked_mul(own).ok_or_else(unfit)?;
+        let mut step = i64::try_from(size).map_err(|_| unfit())?;
+        let mut gathered = Vec::with_capacity(array.dimensions.len());
+        for (n, len) in array.dimensions.iter().enumerate().rev() {
+            let own = n.checked_sub(missing).and_then(|n| mask.dimensions.get(n)).copied().unwrap_or(1);
+            if own != 1 && own != *len {
+                return Err(unfit());
+            }
+            gathered.push((*len, if own == 1 { 0 } else { step }));
+            let own = i64::try_from(own).map_err(|_| unfit())?;
+            step = step.checked_mul(own).ok_or_else(unfit)?;
+        }
+        gathered.reverse();
+        Ok(Self { content: Arc::new(Gather::new(mask.content, 0, size, gathered)?), size, has_fields })
     }
-    gathered.reverse();
-    Ok(Arc::new(Gather::new(mask.content, 0, 1, gathered)?))
+
+    /// Selects what belongs to a field of `count` elements, which has `size` values from `offset` on.
+    fn of_field(&self, count: u64, offset: u64, size: u64) -> Result<Self> {
+        if !self.has_fields {
+            return Ok(self.clone());
+        }
+        let stride = i64::try_from(self.size).map_err(|_| Elements::unknown_type())?;
+        let content = Gather::new(self.content.clone(), offset, size, vec![(count, stride)])?;
+        Ok(Self { content: Arc::new(content), size, has_fields: true })
+    }
+
+    /// Divides the masks of `count` elements into those of `items` items each. All items of a missing element are missing.
+    fn in_items(self, count: u64, items: u64, is_structured: bool) -> Result<Self> {
+        if self.has_fields {
+            return Ok(Self { size: self.size / items.max(1), has_fields: is_structured, ..self });
+        }
+        if items == 1 {
+            return Ok(self);
+        }
+        let content = Gather::new(self.content, 0, 1, vec![(count, 1), (items, 0)])?;
+        Ok(Self { content: Arc::new(content), ..self })
+    }
 }
 
 /// Contiguous elements.
@@ -272,7 +310,7 @@ struct Array {
     byteorder: Byteorder,
     content: Arc<dyn Content>,
     count: u64,
-    missing: Option<Arc<dyn Content>>,
+    missing: Option<Missing>,
 }
 
 impl Array {
@@ -283,7 +321,7 @@ impl Array {
                 columns: self.fields(fields, &[], &[])?,
                 // Lists in a missing group would have no items, so the length of the file would depend on the
                 // data.
-                nullable: self.missing.is_some() && !has_lists(fields),
+                nullable: self.missing.as_ref().is_some_and(|it| !it.has_fields) && !has_lists(fields),
             },
             Datatype::Scalar(Scalar::Complex64) => self.complex(4)?,
             Datatype::Scalar(Scalar::Complex128) => self.complex(8)?,
@@ -299,7 +337,7 @@ impl Array {
             element: Element::Timestamp(decision.timestamp),
             big_endian: false,
             content: self.content.clone(),
-            missing: self.missing.clone(),
+            missing: self.missing.as_ref().map(|missing| missing.content.clone()),
         })
     }
 
@@ -308,7 +346,7 @@ impl Array {
             element,
             big_endian: self.byteorder == Byteorder::Big && element.size() > 1,
             content: self.content.clone(),
-            missing: self.missing.clone(),
+            missing: self.missing.as_ref().map(|missing| missing.content.clone()),
         })
     }
 
@@ -330,26 +368,36 @@ impl Array {
         lists: &[u64],
         nulls: &[Option<Number>],
     ) -> Result<Vec<(String, Column)>> {
-        let size = |field: &Field| {
-            field.shape.iter().try_fold(field.datatype.size()?, |size, len| size.checked_mul(*len))
+        // Bytes of a field's values, and of their mask.
+        let sizes = |field: &Field| {
+            let all = |one: u64| field.shape.iter().try_fold(one, |size, len| size.checked_mul(*len));
+            Some((all(field.datatype.size()?)?, all(field.datatype.of_mask().size()?)?))
         };
-        let record = fields.iter().try_fold(0_u64, |sum, field| sum.checked_add(size(field)?));
+        let record = fields.iter().try_fold(0_u64, |sum, field| sum.checked_add(sizes(field)?.0));
         let record = record.ok_or_else(Elements::unknown_type)?;
         let mut columns = Vec::with_capacity(fields.len());
         let mut offset = 0;
+        let mut of_mask = 0;
         for (n, field) in fields.iter().enumerate() {
             // numpy's name for a field without a name.
             let name = field.name_at(n).into_owned();
-            let bytes = size(field).unwrap_or_default();
+            let (bytes, masked) = sizes(field).unwrap_or_default();
             let items = field.shape.iter().product::<u64>();
             let byteorder = field.byteorder.unwrap_or(self.byteorder);
-            let part = self.part(offset, bytes, record, byteorder)?;
-            let mut part = part.in_items(items)?;
+            let mut part = self.part(offset, bytes, record, byteorder)?;
+            part.count = self.count.saturating_mul(items);
+            if let Some(missing) = &self.missing {
+                let is_structured = matches!(field.datatype, Datatype::Structured(_));
+                let missing = missing.of_field(self.count, of_mask, masked)?;
+                part.missing = Some(missing.in_items(self.count, items, is_structured)?);
+            }
             if let (Some(Some(null)), Datatype::Scalar(scalar)) = (nulls.get(n), &field.datatype) {
-                part.missing = equal_to(part.content.clone(), (*scalar, byteorder), *null);
+                let equal = equal_to(part.content.clone(), (*scalar, byteorder), *null);
+                part.missing = equal.map(|content| Missing { content, size: 1, has_fields: false });
             }
             columns.push((name, part.column(&field.datatype, &[lists, &field.shape].concat())?));
             offset += bytes;
+            of_mask += masked;
         }
         Ok(distinct(columns))
     }
@@ -361,18 +409,6 @@ impl Array {
         let count = self.count;
         let missing = self.missing.clone();
         Ok(Self { byteorder, content: Arc::new(content), count, missing })
-    }
-
-    /// Divides each element into `items` items. All items of a missing element are missing.
-    fn in_items(self, items: u64) -> Result<Self> {
-        let missing = match self.missing {
-            Some(missing) if items != 1 => {
-                let dimensions = vec![(self.count, 1), (items, 0)];
-                Some(Arc::new(Gather::new(missing, 0, 1, dimensions)?) as Arc<dyn Content>)
-            }
-            missing => missing,
-        };
-        Ok(Self { count: self.count.saturating_mul(items), missing, ..self })
     }
 }
 
