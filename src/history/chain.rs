@@ -31,17 +31,18 @@ pub(super) enum Link {
 
 /// Returns the saves of a file with this text, the last one first, then the entries of other texts. `own` and
 /// each of `others` are the entries of one directory, the last one first. `since` is the time since which the
-/// file exists.
+/// file exists. A newer file is a restored one if its text was made by a save, and else another one.
 pub(super) fn changes(now: Digest, since: Time, own: Vec<Link>, mut others: Vec<Vec<Link>>) -> Vec<Save> {
     let firsts = own.iter().filter_map(|link| match link {
         Link::Whole { since: first, .. } => Some(*first),
         Link::Torn => None,
     });
     let since = firsts.fold(since, Time::min);
-    others.retain(|links| may_precede(links, since));
     let mut changes = Vec::new();
     let mut text = Some(now);
     let strangers = follow(own, &mut text, &mut changes);
+    let is_restored = text.is_some_and(|text| is_made_by_a_save(&others, text));
+    others.retain(|links| is_restored || may_precede(links, since));
     let begins = |links: &[Link], text| {
         links.iter().position(|link| matches!(link, Link::Whole { save, .. } if Some(save.new) == text))
     };
@@ -66,6 +67,20 @@ fn may_precede(links: &[Link], since: Time) -> bool {
         Link::Torn => None,
     });
     last.is_some_and(|done| done.is_none_or(|done| since <= done))
+}
+
+/// True if no other program is known to have written this text before a save did.
+fn is_made_by_a_save(buckets: &[Vec<Link>], text: Digest) -> bool {
+    let mut first = None;
+    for link in buckets.iter().flatten() {
+        // A torn entry may stand for any save.
+        let Link::Whole { save, .. } = link else { return false };
+        if save.old == text || save.new == text {
+            let is_new = save.old != text;
+            first = first.into_iter().chain([(save.time, is_new)]).min();
+        }
+    }
+    first.is_some_and(|(_, is_new)| is_new)
 }
 
 /// Follows the entries of a directory back from a text, `None` for an unknown one. Adds the saves to
@@ -100,13 +115,13 @@ mod tests {
 
     /// Returns entries for saves such as `ab` (`b` replaced `a`), the last one first; `?` is a torn entry.
     fn bucket(saves: &str) -> Vec<Link> {
-        let link = |save: &str| {
+        let link = |(n, save): (usize, &str)| {
             let mut texts = save.chars().map(digest);
             match (texts.next(), texts.next()) {
                 (Some(old), Some(new)) => {
                     let save = Save {
                         name: save.to_owned(),
-                        time: (5, 0),
+                        time: (5, 1000 - n as u32),
                         program: None,
                         old,
                         new,
@@ -119,7 +134,7 @@ mod tests {
                 _ => Link::Torn,
             }
         };
-        saves.split_whitespace().map(link).collect()
+        saves.split_whitespace().enumerate().map(link).collect()
     }
 
     #[test]
@@ -159,25 +174,33 @@ mod tests {
     }
 
     #[test]
-    fn a_file_born_after_the_last_save_is_another_file() {
-        let found = |since, own: &str, done| {
-            let mut other = bucket("bc ab");
+    fn a_file_born_after_the_last_save_is_another_file_unless_a_save_made_its_text() {
+        let found = |text, since, other: &str, done| {
+            let mut other = bucket(other);
             if let Some(Link::Whole { done: last, .. }) = other.first_mut() {
                 *last = done;
             }
-            let mut own = bucket(own);
+            changes(digest(text), since, Vec::new(), vec![other]).len()
+        };
+        // Another program wrote a, a save made b.
+        assert_eq!(found('a', (5, 0), "ba ab", Some((5, 0))), 2);
+        assert_eq!(found('a', (5, 1), "ba ab", Some((5, 0))), 0);
+        assert_eq!(found('b', (5, 1), "ba ab", Some((5, 0))), 1);
+        assert_eq!(found('b', (5, 1), "bc ab", Some((5, 0))), 1);
+        assert_eq!(found('b', (5, 1), "bc ab ?", Some((5, 0))), 0);
+        // The program was killed in the save that made the file.
+        assert_eq!(found('a', (6, 0), "ba ab", None), 2);
+        // The file was saved since.
+        let own = |text| {
+            let mut own = bucket(text);
             for link in &mut own {
-                if let Link::Whole { since: of_link, .. } = link {
-                    *of_link = since;
+                if let Link::Whole { since, .. } = link {
+                    *since = (5, 1);
                 }
             }
-            changes(digest(if own.is_empty() { 'c' } else { 'd' }), since, own, vec![other]).len()
+            changes(digest('d'), (5, 1), own, vec![bucket("ba ab")]).len()
         };
-        assert_eq!(found((5, 0), "", Some((5, 0))), 2);
-        assert_eq!(found((5, 1), "", Some((5, 0))), 0);
-        assert_eq!(found((5, 0), "cd", Some((5, 0))), 3);
-        assert_eq!(found((5, 1), "cd", Some((5, 0))), 1);
-        // The program was killed in the save that made the file.
-        assert_eq!(found((6, 0), "", None), 2);
+        assert_eq!(own("ad"), 1);
+        assert_eq!(own("bd"), 2);
     }
 }

@@ -141,11 +141,14 @@ fn the_history_follows_the_file_and_no_other() {
         not asdf-mount --undo dir/b.asdf 2>said; cat said; grep -q 'another program has changed the tree' said
         asdf-mount dir/b.asdf mnt; test -z "$(ls $H)"; rename eight; test $(ls $H | wc -l) = 1; asdf-mount -u mnt
         asdf-mount -q --undo dir/b.asdf; named 'number 7'; count 2
-        # A file restored under its old name has its history, and a new file of this name and text has none.
+        # A file restored under its old name has its history, also a newer copy.
         save nine; cp -p dir/b.asdf saved; rm dir/b.asdf; cp -p saved dir/b.asdf; count 3
-        sleep 0.1; rm dir/b.asdf; cp saved dir/b.asdf; count 0
-        not asdf-mount --undo dir/b.asdf 2>said; grep -q 'has no saves in its history' said; named nine
-        save ten; count 1; asdf-mount -q --undo dir/b.asdf; named nine; count 2
+        sleep 0.1; cp saved new; mv new dir/b.asdf; count 3
+        asdf-mount -q --undo dir/b.asdf; named 'number 7'; count 4
+        # A new file of this name whose text another program wrote first has none.
+        sleep 0.1; cp dir/b.asdf new; rm dir/b.asdf; cp new dir/b.asdf; count 0
+        not asdf-mount --undo dir/b.asdf 2>said; grep -q 'has no saves in its history' said; named 'number 7'
+        save ten; count 1; asdf-mount -q --undo dir/b.asdf; named 'number 7'; count 2
         # A text put back in place has the saves that led to it.
         cp -p dir/b.asdf saved; save eleven; save twelve; save thirteen; cp saved dir/b.asdf; count 2
         test $(asdf-mount --log dir/b.asdf | grep -c 'of another text') = 3
