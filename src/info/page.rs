@@ -42,7 +42,7 @@ use self::outline::TreeHtml;
 use self::sample::Budget;
 use super::leaves::Leaves;
 use super::outline::Outline;
-use super::{ContainerBlocks, FileSummary, InfoForm, blocks_line, data_size, facts_of_displayed};
+use super::{ContainerBlocks, FileSummary, InfoForm, blocks_line, data_size};
 use crate::content::dir::{File, Renewal};
 use crate::content::{Content, copy_from, npy};
 use crate::error::{Error, Kind, Result};
@@ -72,6 +72,8 @@ const TREE: InfoForm = InfoForm {
 const MAX_DEPTH: usize = 40;
 /// Maximum number of calibration steps.
 const MAX_STEPS: usize = 64;
+/// Maximum length of the path of a calibration step's or a unit's mapping.
+const MAX_PATH: usize = 400;
 /// Maximum number of units of arrays.
 const MAX_UNITS: usize = 4096;
 /// Maximum number of one-dimensional arrays that are plotted.
@@ -292,11 +294,33 @@ struct Page {
     is_shown: IsShown,
 }
 
+struct CalibrationStep {
+    /// The path, with dots, of the mapping that it describes.
+    described: String,
+    step: String,
+    state: String,
+}
+
+/// Keeps the steps of the innermost mapping around an image that has any. `image` is its path, with dots.
+fn keep_nearest(steps: &mut Vec<CalibrationStep>, image: &str) {
+    steps.retain(|step| {
+        let inner = image.strip_prefix(&step.described);
+        inner.is_some_and(|inner| step.described.is_empty() || inner.starts_with('.'))
+    });
+    let innermost = steps.iter().map(|step| step.described.len()).max();
+    steps.retain(|step| Some(step.described.len()) == innermost);
+}
+
+/// Returns a path such as `steps[2].name` with dots only.
+fn dotted(path: &str) -> String {
+    path.replace('[', ".").replace(']', "")
+}
+
 /// The facts of a tree, found in one pass.
 #[derive(Default)]
 struct TreeFacts {
     summary: FileSummary,
-    steps: Vec<(String, String)>,
+    steps: Vec<CalibrationStep>,
     /// Paths of mappings, with dots, and their units.
     units: Vec<(String, String)>,
     tree: String,
@@ -321,18 +345,23 @@ impl Page {
         let mut steps = Vec::new();
         let mut units = Vec::new();
         let mut take = |path: &str, text: &str| {
-            if let Some((_, step)) = path.rsplit_once("cal_step.")
+            if let Some((mapping, step)) = path.rsplit_once("cal_step.")
                 && steps.len() < MAX_STEPS
+                && mapping.len() < MAX_PATH
                 && !step.contains('.')
             {
-                steps.push((html::cut(step, 60), html::cut(text, 60)));
+                let place = dotted(mapping);
+                let described = place.trim_end_matches('.');
+                let described = described.strip_suffix("meta").unwrap_or(described).trim_end_matches('.');
+                let (step, state) = (html::cut(step, 60), html::cut(text, 60));
+                steps.push(CalibrationStep { described: described.to_owned(), step, state });
             }
             if let Some(path) = path.strip_suffix(".unit").or((path == "unit").then_some(""))
                 && units.len() < MAX_UNITS
-                && path.len() < 400
+                && path.len() < MAX_PATH
                 && !product::is_unknown(text)
             {
-                units.push((path.replace('[', ".").replace(']', ""), html::cut(text, 40)));
+                units.push((dotted(path), html::cut(text, 40)));
             }
             Ok(())
         };
@@ -356,7 +385,15 @@ impl Page {
         };
         blocks.finish()?;
         // The facts stand beside the picture.
-        let summary = facts_of_displayed(&*self.container)?.unwrap_or(summary);
+        let displayed = self.container.displayed_image()?;
+        let own = match &displayed {
+            Some(image) => self.container.facts_of_image(image)?,
+            None => None,
+        };
+        let summary = own.unwrap_or(summary);
+        if let Some(image) = displayed {
+            keep_nearest(&mut steps, &image.join("."));
+        }
         Ok(TreeFacts { summary, steps, units, tree: lines.finish(), broken })
     }
 
@@ -483,7 +520,7 @@ impl Page {
         plan.push("</dl>\n");
         if !facts.steps.is_empty() {
             plan.push("<ul class=\"steps\" aria-label=\"Steps\">\n");
-            for (step, state) in &facts.steps {
+            for CalibrationStep { step, state, .. } in &facts.steps {
                 let class = match state.to_ascii_uppercase().as_str() {
                     "COMPLETE" => "done",
                     "SKIPPED" | "INCOMPLETE" => "open",

@@ -118,12 +118,13 @@ fn the_first_screen_has_all_parts_in_their_order() {
 fn the_facts_beside_the_picture_are_its_own() {
     let inline = "!core/ndarray-1.0.0 [[1, 2], [3, 4]]";
     let tree = format!(
-        "sky: {{meta: {{filter: B, exptime: 9, target: {{name: Sky}}}}, data: {inline}}}\nmeta: {{instrument: {{name: \
-         I}}}}\ndata: {inline}\n"
+        "sky: {{meta: {{filter: B, exptime: 9, target: {{name: Sky}}, cal_step: {{dark: SKIPPED}}}}, data: {inline}}}\n\
+         meta: {{instrument: {{name: I}}, cal_step: {{flat: COMPLETE}}}}\ndata: {inline}\n"
     );
     let page = page(&tree, &[]);
     assert!(page.contains("<dt>Instrument</dt><dd>I</dd>"), "{page}");
-    for other in ["<dt>Filter</dt>", "<dt>Exposure</dt>", "<dt>Target</dt>"] {
+    assert!(page.contains("<b>flat</b> complete"), "{page}");
+    for other in ["<dt>Filter</dt>", "<dt>Exposure</dt>", "<dt>Target</dt>", "<b>dark</b>"] {
         assert!(!page.contains(other), "{other} {page}");
     }
 }
