@@ -251,6 +251,12 @@ impl ReadHandle {
     }
 }
 
+impl Drop for ReadHandle {
+    fn drop(&mut self) {
+        self.first_reads.end(&self.read_sizes, self.ino);
+    }
+}
+
 fn snapshot(now: &RwLock<Arc<Now>>) -> Arc<Now> {
     now.read().unwrap_or_else(PoisonError::into_inner).clone()
 }

@@ -7,6 +7,7 @@
 //! | handle | first reads | files and thread |
 //! |---|---|---|
 //! | direct | [`RUN`] reads in a row of less than [`SMALL`] | read in small pieces |
+//! | [`RUN`] direct ones | fewer such reads, and then a close, as by `head` | the file is read in small pieces |
 //! | direct | at least [`SMALL`] | not |
 //! | through the cache | at least [`AHEAD`]: the kernel reads ahead as much as the program asks for | not |
 
@@ -22,7 +23,7 @@ use crate::vfs::node::Ino;
 /// Length below which a read is small, in bytes. From here on, direct reads are as fast as those through the
 /// kernel's cache.
 const SMALL: u32 = 32 << 10;
-/// Number of small reads in a row after which a file counts as read in small pieces.
+/// Number of small reads in a row, or of handles with fewer of them, after which a file counts as read in small pieces.
 const RUN: u64 = 8;
 /// Length of the kernel's first request that shows a reader of large pieces. For pieces of 4 KiB the kernel
 /// begins with 16 KiB.
@@ -37,9 +38,9 @@ enum ReadBy {
     Thread(u32),
 }
 
-/// The files and threads whose last reads were small.
+/// The files and threads whose last reads were small, with the number of these, at most [`RUN`].
 #[derive(Debug)]
-pub(crate) struct ReadSizes(Mutex<LruCache<ReadBy, ()>>);
+pub(crate) struct ReadSizes(Mutex<LruCache<ReadBy, u64>>);
 
 impl Default for ReadSizes {
     fn default() -> Self {
@@ -51,18 +52,25 @@ impl ReadSizes {
     /// True if the file, or another file by the same thread, was last read in small pieces.
     pub(crate) fn are_small(&self, ino: Ino, thread: u32) -> bool {
         let mut small = locked(&self.0);
-        [ReadBy::Node(ino), ReadBy::Thread(thread)].iter().any(|reader| small.get(reader).is_some())
+        [ReadBy::Node(ino), ReadBy::Thread(thread)].iter().any(|reader| small.get(reader) == Some(&RUN))
     }
 
     fn note(&self, ino: Ino, thread: u32, is_small: bool) {
         let mut small = locked(&self.0);
         for reader in [ReadBy::Node(ino), ReadBy::Thread(thread)] {
             if is_small {
-                small.put(reader, ());
+                small.put(reader, RUN);
             } else {
                 small.pop(&reader);
             }
         }
+    }
+
+    /// Counts a handle of the file that was closed after a few small reads.
+    fn count(&self, ino: Ino) {
+        let mut small = locked(&self.0);
+        let before = small.get(&ReadBy::Node(ino)).copied().unwrap_or(0);
+        small.put(ReadBy::Node(ino), RUN.min(before + 1));
     }
 }
 
@@ -112,6 +120,14 @@ impl FirstReads {
         self.run.store(NOTED, Ordering::Relaxed);
         sizes.note(ino, thread, true);
     }
+
+    /// Notes that the handle was closed.
+    pub(crate) fn end(&self, sizes: &ReadSizes, ino: Ino) {
+        let has_read = self.next.load(Ordering::Relaxed) > 0;
+        if has_read && self.run.load(Ordering::Relaxed) != NOTED {
+            sizes.count(ino);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -143,6 +159,31 @@ mod tests {
         assert!(!sizes.are_small(file, 3));
         direct(&row);
         direct(&[(0, 1 << 20), (1 << 20, 4096)]);
+        assert!(!sizes.are_small(file, 3));
+    }
+
+    #[test]
+    fn handles_with_one_small_read_are_counted() {
+        let (sizes, file) = (ReadSizes::default(), Ino::of(7));
+        let opened = |reads: &[(u64, u32)]| {
+            let first = FirstReads::default();
+            for (offset, size) in reads {
+                first.note(&sizes, file, 3, *offset, *size, false);
+            }
+            first.end(&sizes, file);
+        };
+        for _ in 0..20 {
+            opened(&[]);
+        }
+        for n in 1..RUN {
+            opened(&[(n << 20, 4096)]);
+        }
+        assert!(!sizes.are_small(file, 3));
+        opened(&[(0, 100)]);
+        assert!(sizes.are_small(file, 1) && !sizes.are_small(Ino::of(8), 3));
+        opened(&[(0, 1 << 20)]);
+        assert!(!sizes.are_small(file, 3));
+        opened(&[(0, 100)]);
         assert!(!sizes.are_small(file, 3));
     }
 }
