@@ -4,6 +4,7 @@
 //! [`shown`] leaves them out.
 
 use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -143,6 +144,19 @@ pub(crate) fn shown(argument: &Path) -> PathBuf {
     }
 }
 
+/// Returns the path of an address such as `file:///a%20b`; any other argument is returned as it is.
+pub(crate) fn without_file_scheme(argument: PathBuf) -> PathBuf {
+    let is_file = scheme(&argument).is_some_and(|scheme| scheme.eq_ignore_ascii_case("file"));
+    let rest = argument.as_os_str().as_encoded_bytes().get("file://".len()..).filter(|_| is_file);
+    let path = rest
+        .map(|rest| rest.strip_prefix(b"localhost").unwrap_or(rest))
+        .filter(|path| path.starts_with(b"/"));
+    path.map_or(argument.clone(), |path| {
+        let bytes = percent_encoding::percent_decode(path).collect();
+        PathBuf::from(OsString::from_vec(bytes))
+    })
+}
+
 /// Returns the scheme of a text such as `https://…`.
 fn scheme(argument: &Path) -> Option<&str> {
     let bytes = argument.as_os_str().as_encoded_bytes();
@@ -164,8 +178,8 @@ fn address(argument: &Path) -> Result<Option<Address>> {
     match argument.symlink_metadata() {
         Ok(_) => Ok(None),
         Err(_) => {
-            let why = "this kind of address can't be read; give a path, or an address that begins with http://, \
-                       https:// or s3://";
+            let why = "this kind of address can't be read; give a path, or an address that begins with file:///, \
+                       http://, https:// or s3://";
             Err(Error::new(Kind::Usage, why).of(format!("{scheme}://…")))
         }
     }
@@ -201,6 +215,20 @@ mod tests {
         }
         for text in ["a.asdf", "/x://y", "a b://c", "://x", "http:/x", "./http://x", "s3:x"] {
             assert!(is_local(Path::new(text)).unwrap(), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_address_of_a_local_file_is_its_path() {
+        for (text, path) in [
+            ("file:///a%20b/%C3%BC.asdf", "/a b/ü.asdf"),
+            ("FILE://localhost/x", "/x"),
+            ("file://host/x", "file://host/x"),
+            ("file:/x", "file:/x"),
+            ("/x%20y", "/x%20y"),
+            ("http://h/x%20y", "http://h/x%20y"),
+        ] {
+            assert_eq!(without_file_scheme(text.into()), Path::new(path), "{text}");
         }
     }
 

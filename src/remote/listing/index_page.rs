@@ -1,4 +1,4 @@
-//! The index page of a directory, as nginx and Apache make it.
+//! The index page of a directory, as nginx, Apache, Caddy and Python's `http.server` make it.
 //!
 //! A link is an entry if its target is directly in the directory. Links to other places, such as the parent
 //! directory and Apache's other sort orders, are left out.
@@ -18,8 +18,10 @@ const ENTRIES: usize = 200_000;
 /// # Errors
 /// The text is no index page.
 pub fn parse(html: &str, path: &str) -> Result<Vec<PageItem>> {
-    let title = html.split_once("<title>").map_or("", |(_, rest)| rest);
-    if !title.trim_start().to_ascii_lowercase().starts_with("index of ") {
+    let title = html.split_once("<title>").map_or("", |(_, rest)| rest).trim_start().to_ascii_lowercase();
+    let is_titled = ["index of ", "directory listing for "].iter().any(|begin| title.starts_with(begin));
+    // Caddy's title is the path.
+    if !is_titled && !html.contains("href=\"https://caddyserver.com\"") {
         return Err(not_one());
     }
     let mut entries = Vec::new();
@@ -42,7 +44,7 @@ pub fn parse(html: &str, path: &str) -> Result<Vec<PageItem>> {
 
 /// Returns the error for a page that is no index.
 pub(super) fn not_one() -> Error {
-    eio("the server's page is not an index of a directory by nginx or Apache")
+    eio("the server's page is not an index of a directory by nginx, Apache, Caddy or Python")
 }
 
 /// Returns the target of a link.
@@ -121,6 +123,21 @@ mod tests {
         let nginx = parse(NGINX, "/data/").unwrap();
         assert_eq!(nginx, [entry("sub dir", true, None), entry("a&b.asdf", false, Some(1234))]);
         assert_eq!(parse(APACHE, "/data/").unwrap(), [entry("x&y.gsd", false, None), entry("s", true, None)]);
+    }
+
+    #[test]
+    fn pages_of_caddy_and_python_are_read() {
+        let caddy = "<!DOCTYPE html>\n<html>\n<head>\n<title>/d/</title>\n</head>\n<body>\n<a href=\"/\">/</a><a \
+            href=\"\">d</a>\n<a href=\"?sort=name&order=asc\">Name</a>\n<a href=\"./sub/\">\n<span>sub</span></a>\n<a \
+            href=\"./f%200.asdf\">f 0.asdf</a><td data-order=\"9\">9 B</td>\nServed with <a rel=\"noopener\" \
+            href=\"https://caddyserver.com\">Caddy</a>";
+        let python = "<!DOCTYPE HTML>\n<title>Directory listing for /d/</title>\n<ul>\n<li><a \
+            href=\"sub/\">sub/</a></li>\n<li><a href=\"f%200.asdf\">f 0.asdf</a></li>\n</ul>";
+        for page in [caddy, python] {
+            let found = parse(page, "/d/").unwrap();
+            let names: Vec<_> = found.iter().map(|item| (&*item.name, item.is_directory)).collect();
+            assert_eq!(names, [(&b"sub"[..], true), (&b"f 0.asdf"[..], false)], "{page}");
+        }
     }
 
     #[test]
