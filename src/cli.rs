@@ -35,7 +35,7 @@ use crate::cache::store::Store;
 use crate::daemon::{self, MountPlan};
 use crate::error::{Error, Kind, Result};
 use crate::format::editor::Validation;
-use crate::{check, exit, log};
+use crate::{check, exit, log, named};
 use action::{ACTION, Action};
 use help::HelpExtent;
 use texts::{ABOUT, USAGE, sections};
@@ -283,6 +283,9 @@ fn act(action: Action, mut arguments: Arguments) -> Result<u8> {
         log::Settings { verbose: arguments.verbose, quiet: arguments.quiet, file: arguments.log_file.take() };
     if action != Action::Mount && log.is_wanted() {
         log::start(&log, log::LogTarget::Stderr)?;
+    }
+    for path in &mut arguments.paths {
+        *path = named::without_file_scheme(std::mem::take(path));
     }
     let paths = &arguments.paths;
     match action {

@@ -117,8 +117,8 @@ pub(crate) fn mount(mut plan: MountPlan) -> Result<()> {
             *source = readable(source)?;
         }
     }
-    for path in [&mut plan.options.remote.ca_bundle, &mut plan.options.remote.cache_dir].into_iter().flatten()
-    {
+    let remote = &mut plan.options.remote;
+    for path in [&mut remote.ca_bundle, &mut remote.token_file, &mut remote.cache_dir].into_iter().flatten() {
         *path = std::path::absolute(&path)?;
     }
     let target = match given {

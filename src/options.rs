@@ -234,6 +234,7 @@ impl Options {
             "ro" => self.read_only = true,
             "rw" => self.read_only = false,
             "anonymous" => self.remote.anonymous = true,
+            "requester-pays" => self.remote.requester_pays = true,
             // All other options are for other programs, or always on. mount.fuse(8) adds dev,suid for root,
             // which have no effect in the mount.
             _ => {}

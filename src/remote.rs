@@ -41,6 +41,7 @@ mod disk;
 mod fetch;
 mod listed;
 pub(crate) mod listing;
+mod login;
 pub(crate) mod multipart;
 mod object;
 mod options;

@@ -50,7 +50,15 @@ pub(crate) const TABLE: &[Row] = &[
          http: also on web servers, and on the server of the tree [below]",
     ),
     row("anonymous", "send no credentials to S3 [signed, if the environment has credentials]"),
-    row("ca-bundle=FILE", "certificates in PEM of authorities to trust besides the system's, for https"),
+    row("requester-pays", "agree to pay for requests to S3 buckets whose owner asks for that"),
+    row(
+        "token-file=FILE",
+        "the token for a web server, alone in a file [$ASDF_MOUNT_TOKEN, else the login of ~/.netrc]",
+    ),
+    row(
+        "ca-bundle=FILE",
+        "certificates in PEM of authorities to trust besides the system's, for https [$AWS_CA_BUNDLE, $CURL_CA_BUNDLE]",
+    ),
     row(
         "endpoint=URL, region=NAME",
         "server and region of s3:// sources; buckets are part of the path at an endpoint [AWS_ENDPOINT_URL_S3, \

@@ -9,8 +9,16 @@ use crate::error::Result;
 use crate::remote::{RemoteOptions, Url};
 
 /// The names of the options for sources on servers.
-pub(crate) const REMOTE: [&str; 6] =
-    ["anonymous", "ca-bundle", "endpoint", "region", "read-timeout", "remote-cache"];
+pub(crate) const REMOTE: [&str; 8] = [
+    "anonymous",
+    "ca-bundle",
+    "endpoint",
+    "region",
+    "read-timeout",
+    "remote-cache",
+    "requester-pays",
+    "token-file",
+];
 
 /// Maximum of `read-timeout=` in seconds.
 const MAX_READ_TIMEOUT: u64 = 24 * 60 * 60;
@@ -23,6 +31,7 @@ const A_SIZE: &str = "DIR or DIR,SIZE with a size such as 10G, at least 16M";
 pub(super) fn take(options: &mut RemoteOptions, name: &str, value: &[u8]) -> Result<()> {
     match name {
         "ca-bundle" => options.ca_bundle = Some(text(name, value, "a file")?.into()),
+        "token-file" => options.token_file = Some(text(name, value, "a file")?.into()),
         "endpoint" => {
             let wanted = "a URL such as https://minio.example.org:9000, without password and query";
             let url = std::str::from_utf8(value).ok().filter(|text| Url::parse(text).is_ok());
@@ -111,6 +120,8 @@ mod tests {
             "read-timeout=",
             "read-timeout=1e3",
             "ca-bundle=",
+            "token-file=",
+            "requester-pays=1",
             "anonymous=1",
         ] {
             assert!(!refusal(list).contains("secret"), "{list}");

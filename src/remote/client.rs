@@ -11,16 +11,17 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ureq::http::header::{ACCEPT_ENCODING, AUTHORIZATION, IF_MATCH, IF_NONE_MATCH, RANGE};
-use ureq::http::{HeaderMap, HeaderValue, Request};
+use ureq::http::{HeaderMap, HeaderName, HeaderValue, Request};
 
 use self::agents::Agents;
+use super::login::Logins;
 use super::options::RemoteOptions;
 use super::retry::{Answer, Failure, eio, too_late};
 use super::s3::Buckets;
 use super::stats::Counters;
 use super::url::{Address, Url};
 use super::version;
-use crate::error::{Error, Kind, Result};
+use crate::error::Result;
 
 /// Maximum number of redirects of a request.
 const REDIRECTS: usize = 5;
@@ -30,6 +31,8 @@ const FIRST_BYTE: Duration = Duration::from_secs(10);
 const STALL: Duration = Duration::from_secs(10);
 /// Maximum length of a reply's headers.
 const HEADERS: usize = 64 << 10;
+/// The header with which the reader of a bucket agrees to pay.
+const PAYER: HeaderName = HeaderName::from_static("x-amz-request-payer");
 
 /// The origin of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -107,6 +110,8 @@ impl Body {
 #[derive(Debug)]
 pub(super) struct Client {
     agents: Agents,
+    logins: Logins,
+    requester_pays: bool,
     pub(super) buckets: Buckets,
     pub(super) counters: Arc<Counters>,
 }
@@ -114,7 +119,13 @@ pub(super) struct Client {
 impl Client {
     pub(super) fn new(options: &RemoteOptions) -> Result<Self> {
         let agents = Agents::new(options)?;
-        Ok(Self { agents, buckets: Buckets::new(options)?, counters: Arc::default() })
+        Ok(Self {
+            agents,
+            logins: Logins::of_user(options),
+            requester_pays: options.requester_pays,
+            buckets: Buckets::new(options)?,
+            counters: Arc::default(),
+        })
     }
 
     /// Fails if a tree may not name the address. The addresses of a host name are checked when a request is
@@ -237,45 +248,18 @@ impl Client {
 
     fn authorise(&self, address: &Address, request: &mut Request<()>) -> Result<()> {
         match address {
-            Address::Web(Url { login: Some(login), .. }) => {
-                let value = format!("Basic {}", base64(login.0.as_bytes()));
-                let mut value = HeaderValue::from_str(&value)
-                    .map_err(|_| Error::new(Kind::Usage, "the user name in the URL can't be sent"))?;
-                value.set_sensitive(true);
-                request.headers_mut().insert(AUTHORIZATION, value);
+            Address::Web(url) => {
+                if let Some(login) = self.logins.header(url)? {
+                    request.headers_mut().insert(AUTHORIZATION, login);
+                }
                 Ok(())
             }
-            Address::Web(_) => Ok(()),
-            Address::S3 { bucket, .. } => self.buckets.sign(bucket, request),
-        }
-    }
-}
-
-/// Encodes the login of a URL.
-fn base64(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::new();
-    for group in bytes.chunks(3) {
-        let bits =
-            group.iter().fold(0, |bits, byte| bits << 8 | usize::from(*byte)) << (8 * (3 - group.len()));
-        for digit in 0..4 {
-            let value = bits >> (18 - 6 * digit) & 63;
-            text.push(if digit <= group.len() { char::from(DIGITS[value]) } else { '=' });
-        }
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn logins_are_encoded() {
-        for (plain, encoded) in
-            [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("a:~ü", "YTp+w7w=")]
-        {
-            assert_eq!(base64(plain.as_bytes()), encoded);
+            Address::S3 { bucket, .. } => {
+                if self.requester_pays {
+                    request.headers_mut().insert(PAYER, HeaderValue::from_static("requester"));
+                }
+                self.buckets.sign(bucket, request)
+            }
         }
     }
 }

@@ -1,7 +1,28 @@
 //! The options of remote sources.
 
 use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
+
+/// The server that gets the user's token: the first one that is asked with these options or copies of them.
+#[derive(Clone, Debug, Default)]
+pub struct TokenServer(Arc<OnceLock<String>>);
+
+impl TokenServer {
+    /// Returns the server, which is `origin` if none was asked before.
+    pub(super) fn or(&self, origin: &str) -> &str {
+        self.0.get_or_init(|| origin.to_owned())
+    }
+}
+
+/// It is no setting, so options that differ only in it are equal.
+impl PartialEq for TokenServer {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for TokenServer {}
 
 /// The options of all remote sources of a mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,6 +39,12 @@ pub struct RemoteOptions {
     pub region: Option<String>,
     /// `-o read-timeout=SECONDS`: the time after which a read fails with EIO.
     pub read_timeout: Duration,
+    /// `-o requester-pays`: requests to S3 agree that the user pays for them.
+    pub requester_pays: bool,
+    /// `-o token-file=FILE`: the token that is sent to the web server.
+    pub token_file: Option<PathBuf>,
+    /// The server that gets the token.
+    pub token_server: TokenServer,
     /// The directory of `-o remote-cache=DIR,SIZE`.
     pub cache_dir: Option<PathBuf>,
     /// The size of `-o remote-cache=DIR,SIZE`, in bytes.
@@ -38,6 +65,9 @@ impl Default for RemoteOptions {
             endpoint: None,
             region: None,
             read_timeout: Duration::from_secs(30),
+            requester_pays: false,
+            token_file: None,
+            token_server: TokenServer::default(),
             cache_dir: None,
             cache_size: 1 << 30,
             follow: false,

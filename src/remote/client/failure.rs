@@ -105,6 +105,11 @@ pub(super) fn of_status(mut reply: Reply) -> (Failure, String) {
         return (error.advise(format!("use -o region={region}")).into(), code);
     }
     let failure = match status {
+        401 if code.is_empty() => {
+            Error::new(Kind::System(libc::EACCES), with_status("the server asks for a login"))
+                .advise("give a token with -o token-file=FILE or ASDF_MOUNT_TOKEN, or a password in ~/.netrc")
+                .into()
+        }
         401 | 403 => Error::new(Kind::System(libc::EACCES), with_status("the server refuses access")).into(),
         404 | 410 => Error::new(Kind::NotFound, with_status("the object does not exist")).into(),
         412 => changed().into(),

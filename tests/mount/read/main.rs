@@ -32,6 +32,7 @@ mod listing_memory;
 mod local_arrays;
 mod local_folders;
 mod local_tables;
+mod logins;
 mod mapped_by_python;
 mod meanwhile;
 mod memory;

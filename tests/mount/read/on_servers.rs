@@ -24,9 +24,14 @@ const PROJECT: &str = env!("CARGO_MANIFEST_DIR");
 
 /// Runs the program without the user's settings for servers.
 pub(crate) fn plain(command: &mut Command) {
+    const OTHERS: [&str; 5] =
+        ["ASDF_MOUNT_TOKEN", "NETRC", "CURL_CA_BUNDLE", "SSL_CERT_FILE", "SSL_CERT_DIR"];
     let variables = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
-    for name in variables.filter(|name| name.starts_with("AWS_") || name.to_lowercase().ends_with("_proxy")) {
-        command.env_remove(name);
+    for name in variables {
+        let is_of_servers = name.starts_with("AWS_") || name.to_lowercase().ends_with("_proxy");
+        if is_of_servers || OTHERS.contains(&name.as_str()) {
+            command.env_remove(name);
+        }
     }
 }
 

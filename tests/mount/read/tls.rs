@@ -5,9 +5,9 @@ use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use crate::common::mount::{fresh_folder, wait_until};
+use crate::common::mount::{fresh_folder, program, wait_until};
 use crate::common::names;
-use crate::on_servers::{example, mount, run, try_mount};
+use crate::on_servers::{example, mount, plain, run, try_mount};
 
 /// nginx, until it is dropped.
 pub(crate) struct Nginx {
@@ -119,6 +119,23 @@ fn a_private_authority_is_trusted_if_its_certificate_is_given() {
     assert!(output.status.success() && output.stdout.is_empty(), "{output:?}");
     let lines = run(&["--catalog", "-q", "-o", &bundle, &nginx.url("/")]).stdout;
     assert_eq!(String::from_utf8(lines).unwrap().matches("\"format\":\"asdf\"").count(), 2);
+
+    // The variables of other programs.
+    let authority = nginx.authority.to_str().unwrap();
+    for (name, path, is_trusted) in [
+        ("SSL_CERT_FILE", authority, true),
+        ("AWS_CA_BUNDLE", authority, true),
+        ("CURL_CA_BUNDLE", authority, true),
+        ("CURL_CA_BUNDLE", "/none.pem", false),
+        ("AWS_CA_BUNDLE", local, false),
+    ] {
+        let mut command = Command::new(program());
+        plain(&mut command);
+        let output = command.args(["--cat", &url, "arrays/image.npy"]).env(name, path).output().unwrap();
+        assert_eq!(output.stdout == image, is_trusted, "{name} {output:?}");
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert!(is_trusted || stderr.contains(name) && stderr.contains(path), "{stderr}");
+    }
 
     let without = [
         try_mount("ro", &url).unwrap_err(),
