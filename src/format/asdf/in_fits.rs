@@ -236,7 +236,8 @@ fn walk(read: ReadAt<'_>, until_found: bool) -> Result<Walked> {
         let Some(len) = data_len(&header).filter(|_| is_header) else { break };
         let Some(end) = start.checked_add(len) else { break };
         let hdu = Hdu::new(&header, at..start, &(start..end), hdus.is_empty());
-        if asdf.is_none() && hdu.name == NAME {
+        let is_asdf = hdu.name == NAME || header.text("XTENSION").is_some_and(|kind| kind == data::ASDF);
+        if asdf.is_none() && is_asdf {
             asdf = asdf_in(read, &hdu)?;
             if asdf.is_some() && until_found {
                 break;
@@ -331,6 +332,8 @@ mod tests {
         let empty = ["NAXIS   =                    0"];
         let whole = file(&empty, b"#ASDF 1.0.0\n...\n");
         assert!(may_be_fits(&whole) && has(&whole));
+        let text = String::from_utf8(whole.clone()).unwrap();
+        assert!(has(text.replacen("'IMAGE   '", "'ASDF    '", 1).replacen("'asdf'", "''    ", 1).as_bytes()));
         assert!(!has(&file(&empty, b"#asdf 1.0.0\n")));
         assert!(!has(&file(&empty, b"")));
         assert!(!has(&whole[..2 * RECORD as usize - 1]));

@@ -8,6 +8,8 @@ use crate::content::{Content, Conversion, Recoded};
 use crate::error::Result;
 use crate::format::asdf::ndarray::{Datatype, Field, Number, Scalar};
 
+/// The `XTENSION` of an ASDF file that asdf 2.0 wrote.
+pub(super) const ASDF: &str = "ASDF";
 /// Maximum number of columns, which the standard sets.
 const MAX_COLUMNS: u64 = 999;
 /// Maximum length of an item of a table's column in bytes.
@@ -48,7 +50,8 @@ impl HduArray {
             "BINTABLE" | "A3DTABLE" => table(header, data).map(Some),
             "" | "IMAGE" | "IUEIMAGE" if header.is_true("GROUPS") => Err("it has random groups".into()),
             "" | "IMAGE" | "IUEIMAGE" if header.count("NAXIS") == Some(0) => Ok(None),
-            "" | "IMAGE" | "IUEIMAGE" => image(header, data).map(Some),
+            // asdf 2.0 wrote its file as an extension of a type of its own, of bytes.
+            "" | "IMAGE" | "IUEIMAGE" | ASDF => image(header, data).map(Some),
             kind => Err(format!("it is of the type \"{}\"", kind.escape_debug())),
         }
     }
