@@ -253,7 +253,11 @@ impl ReadHandle {
 
 impl Drop for ReadHandle {
     fn drop(&mut self) {
-        self.first_reads.end(&self.read_sizes, self.ino);
+        // The kernel does not tell when it no longer needs a page, so a server would be asked for it in vain.
+        let What::View { now, .. } = &self.what else { return };
+        if !snapshot(now).held.source.is_slow() {
+            self.first_reads.end(&self.read_sizes, self.ino);
+        }
     }
 }
 
