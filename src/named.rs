@@ -146,15 +146,15 @@ pub(crate) fn shown(argument: &Path) -> PathBuf {
 
 /// Returns the path of an address such as `file:///a%20b`; any other argument is returned as it is.
 pub(crate) fn without_file_scheme(argument: PathBuf) -> PathBuf {
-    let is_file = scheme(&argument).is_some_and(|scheme| scheme.eq_ignore_ascii_case("file"));
-    let rest = argument.as_os_str().as_encoded_bytes().get("file://".len()..).filter(|_| is_file);
-    let path = rest
-        .map(|rest| rest.strip_prefix(b"localhost").unwrap_or(rest))
-        .filter(|path| path.starts_with(b"/"));
-    path.map_or(argument.clone(), |path| {
-        let bytes = percent_encoding::percent_decode(path).collect();
-        PathBuf::from(OsString::from_vec(bytes))
-    })
+    if !scheme(&argument).is_some_and(|scheme| scheme.eq_ignore_ascii_case("file")) {
+        return argument;
+    }
+    let rest = argument.as_os_str().as_encoded_bytes().get("file://".len()..).unwrap_or_default();
+    let path = rest.strip_prefix(b"localhost").unwrap_or(rest);
+    if !path.starts_with(b"/") {
+        return argument;
+    }
+    PathBuf::from(OsString::from_vec(percent_encoding::percent_decode(path).collect()))
 }
 
 /// Returns the scheme of a text such as `https://…`.

@@ -115,7 +115,7 @@ mod tests {
 
     /// Returns entries for saves such as `ab` (`b` replaced `a`), the last one first; `?` is a torn entry.
     fn bucket(saves: &str) -> Vec<Link> {
-        let link = |(n, save): (usize, &str)| {
+        let link = |n: usize, save: &str| {
             let mut texts = save.chars().map(digest);
             match (texts.next(), texts.next()) {
                 (Some(old), Some(new)) => {
@@ -134,7 +134,7 @@ mod tests {
                 _ => Link::Torn,
             }
         };
-        saves.split_whitespace().enumerate().map(link).collect()
+        saves.split_whitespace().enumerate().map(|(n, save)| link(n, save)).collect()
     }
 
     #[test]

@@ -42,7 +42,7 @@ use self::outline::TreeHtml;
 use self::sample::Budget;
 use super::leaves::Leaves;
 use super::outline::Outline;
-use super::{ContainerBlocks, FileSummary, InfoForm, blocks_line, data_size};
+use super::{ContainerBlocks, FileSummary, InfoForm, blocks_line, data_size, facts_of_displayed};
 use crate::content::dir::{File, Renewal};
 use crate::content::{Content, copy_from, npy};
 use crate::error::{Error, Kind, Result};
@@ -385,13 +385,8 @@ impl Page {
         };
         blocks.finish()?;
         // The facts stand beside the picture.
-        let displayed = self.container.displayed_image()?;
-        let own = match &displayed {
-            Some(image) => self.container.facts_of_image(image)?,
-            None => None,
-        };
-        let summary = own.unwrap_or(summary);
-        if let Some(image) = displayed {
+        let summary = facts_of_displayed(&*self.container)?.unwrap_or(summary);
+        if let Some(image) = self.container.displayed_image()? {
             keep_nearest(&mut steps, &image.join("."));
         }
         Ok(TreeFacts { summary, steps, units, tree: lines.finish(), broken })

@@ -2,6 +2,8 @@
 //!
 //! Files are read for each request, so that a new token or password counts at once. No message repeats a secret.
 
+use std::fs::File;
+use std::io::Read;
 use std::iter::Peekable;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -84,7 +86,7 @@ impl Logins {
     fn token(&self, url: &Url) -> Result<Option<String>> {
         let token = match (&self.token_file, &self.token) {
             (Some(path), _) => {
-                let text = read(path).map_err(|error| error.within("token-file"))?;
+                let (text, _) = read(path).map_err(|error| error.within("token-file"))?;
                 let token = text.trim();
                 if token.is_empty() || token.contains(char::is_whitespace) {
                     let what = "token-file: the file is not a token alone";
@@ -107,9 +109,9 @@ impl Logins {
     /// Returns the login for the host of a URL; with `name`, that of this user.
     fn in_netrc(&self, url: &Url, name: Option<&str>) -> Result<Option<Login>> {
         let Some(netrc) = &self.netrc else { return Ok(None) };
-        let text = match read(&netrc.path) {
+        let (text, mode) = match read(&netrc.path) {
             Err(error) if error.errno() == libc::ENOENT && !netrc.is_named => return Ok(None),
-            text => text?,
+            read => read?,
         };
         let wrong = |line| {
             let what = format!(
@@ -118,26 +120,27 @@ impl Logins {
             Error::new(Kind::System(libc::EACCES), what).of(&netrc.path)
         };
         let login = find(&text, &url.host, name).map_err(wrong)?;
-        if login.is_some() && !netrc.is_named {
-            let meta = std::fs::metadata(&netrc.path)?;
-            if meta.mode() & 0o077 != 0 {
-                let what = "other users can read the passwords in it";
-                let error = Error::new(Kind::System(libc::EACCES), what).of(&netrc.path);
-                return Err(error.advise(format!("chmod 600 {}", netrc.path.display())));
-            }
+        if login.is_some() && !netrc.is_named && mode & 0o077 != 0 {
+            let what = "other users can read the passwords in it";
+            let error = Error::new(Kind::System(libc::EACCES), what).of(&netrc.path);
+            return Err(error.advise(format!("chmod 600 {}", netrc.path.display())));
         }
         Ok(login)
     }
 }
 
-/// Reads a short file.
-fn read(path: &Path) -> Result<String> {
+/// Reads a short file; returns its text and its mode.
+fn read(path: &Path) -> Result<(String, u32)> {
     let failed = |error: std::io::Error| Error::from(error).of(path);
-    let meta = std::fs::metadata(path).map_err(failed)?;
-    if meta.len() > MAX_FILE {
+    let file = File::open(path).map_err(failed)?;
+    let mode = file.metadata().map_err(failed)?.mode();
+    let mut text = String::new();
+    // The length of a device is not known before.
+    file.take(MAX_FILE + 1).read_to_string(&mut text).map_err(failed)?;
+    if text.len() as u64 > MAX_FILE {
         return Err(Error::new(Kind::TooLarge, format!("the file is larger than {MAX_FILE} bytes")).of(path));
     }
-    std::fs::read_to_string(path).map_err(failed)
+    Ok((text, mode))
 }
 
 fn basic(login: &str) -> String {

@@ -88,7 +88,7 @@ fn a_token_goes_to_one_server_and_not_along_with_a_redirect() {
     assert!(other.server.count() > 0);
     assert!(other.server.requests().iter().all(|request| request.header("authorization").is_empty()));
 
-    // Of two servers, the first one that is asked gets it.
+    // The first server that is asked gets the token, and the second one none.
     let asked = guarded(&["Bearer secret"]);
     let output = run(home.path(), &variable, &["--diff", &asked.server.url("/x.asdf"), &target]);
     let stderr = String::from_utf8(output.stderr).unwrap();

@@ -109,11 +109,9 @@ impl Trap {
     /// it ends before; it must succeed then.
     fn stopped<S: AsRef<OsStr>>(&self, arguments: &[S], at: i32) -> Stopped {
         let faults = self.faults();
-        faults.after(at, Fault::Stopped);
         let mut command = self.place.command(arguments);
-        command.env("EDITOR", "sed -i s/first.light/edited/").stdout(Stdio::null()).stderr(Stdio::piped());
-        faults.under(&mut command);
-        Stopped::of(command.spawn().unwrap())
+        command.env("EDITOR", "sed -i s/first.light/edited/");
+        Stopped::at_call(at, &faults, command)
     }
 }
 
@@ -144,7 +142,12 @@ fn go_on(pid: u32) {
 }
 
 impl Stopped {
-    pub(crate) fn of(child: Child) -> Self {
+    /// Starts a command that stops at this call.
+    pub(crate) fn at_call(at: i32, faults: &Faults, mut command: Command) -> Self {
+        faults.after(at, Fault::Stopped);
+        command.stdout(Stdio::null()).stderr(Stdio::piped());
+        faults.under(&mut command);
+        let child = command.spawn().unwrap();
         let is_stopped = waits(child.id());
         Self { child, is_stopped }
     }

@@ -110,11 +110,8 @@ fn a_file_that_takes_the_name_during_a_save_is_never_lost() {
             }
             fs::write(&new, &original).unwrap();
             fs::rename(&new, &place.source).unwrap();
-            faults.after(at, Fault::Stopped);
-            let mut command = place.command([Path::new("--set-tree"), &tree, &place.source]);
-            command.stdout(Stdio::null()).stderr(Stdio::piped());
-            faults.under(&mut command);
-            let stopped = Stopped::of(command.spawn().unwrap());
+            let command = place.command([Path::new("--set-tree"), &tree, &place.source]);
+            let stopped = Stopped::at_call(at, &faults, command);
             if !stopped.is_stopped {
                 assert!(stopped.ends().0);
                 break;

@@ -4,14 +4,14 @@ use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::os::unix::fs::{FileExt, symlink};
 use std::path::Path;
-use std::process::{Output, Stdio};
+use std::process::Output;
 
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::common::asdf::{Block, sample};
 use crate::common::mount::{Mounted, wait_until};
 use crate::exchanged::Stopped;
-use crate::faults::{Fault, Faults, calls};
+use crate::faults::{Faults, calls};
 use crate::place::{Place, close, errno, file, said, saved, write};
 
 const READ_ONLY: &[&str] = &["-o", "ro"];
@@ -308,11 +308,8 @@ fn a_write_into_a_block_beside_a_save_in_place_is_no_mixture() {
                     .unwrap()
                     .write_all_at(&before, 0)
                     .unwrap();
-                faults.after(at, Fault::Stopped);
-                let mut command = place.command([Path::new("--set-tree"), &tree, &place.source]);
-                command.stdout(Stdio::null()).stderr(Stdio::piped());
-                faults.under(&mut command);
-                let stopped = Stopped::of(command.spawn().unwrap());
+                let command = place.command([Path::new("--set-tree"), &tree, &place.source]);
+                let stopped = Stopped::at_call(at, &faults, command);
                 let is_stopped = stopped.is_stopped;
                 if is_stopped {
                     let other = File::options().write(true).open(&place.source).unwrap();
@@ -358,11 +355,8 @@ fn a_write_into_the_padding_beside_a_save_in_place_is_a_mixture() {
             fs::remove_file(place.disk.path().join(name)).unwrap();
         }
         File::options().write(true).open(&place.source).unwrap().write_all_at(&before, 0).unwrap();
-        faults.after(at, Fault::Stopped);
-        let mut command = place.command([Path::new("--set-tree"), &tree, &place.source]);
-        command.stdout(Stdio::null()).stderr(Stdio::piped());
-        faults.under(&mut command);
-        let stopped = Stopped::of(command.spawn().unwrap());
+        let command = place.command([Path::new("--set-tree"), &tree, &place.source]);
+        let stopped = Stopped::at_call(at, &faults, command);
         if !stopped.is_stopped {
             assert!(stopped.ends().0);
             break;
