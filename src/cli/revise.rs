@@ -31,6 +31,21 @@ use crate::user_dirs::STATE;
 
 /// The editor if neither `$VISUAL` nor `$EDITOR` is set.
 const EDITOR: &str = "vi";
+/// Editors that end before the text is edited, unless they have this option, which has a short form, too.
+const NOT_WAITING: [(&str, &str, &str); 12] = [
+    ("code", "--wait", "-w"),
+    ("code-insiders", "--wait", "-w"),
+    ("codium", "--wait", "-w"),
+    ("cursor", "--wait", "-w"),
+    ("windsurf", "--wait", "-w"),
+    ("zed", "--wait", "-w"),
+    ("subl", "--wait", "-w"),
+    ("mate", "--wait", "-w"),
+    ("gedit", "--wait", "-w"),
+    ("gnome-text-editor", "--standalone", "-s"),
+    ("kate", "--block", "-b"),
+    ("gvim", "--nofork", "-f"),
+];
 /// Maximum characters of the file's name in the name of its edit directory.
 const STEM: usize = 50;
 
@@ -121,7 +136,10 @@ fn edit_copy(
             copy.edit()?;
             let text = copy.read()?;
             if text == before || text.is_empty() {
-                complain(&format!("{}: not changed", file.display()));
+                let hint = waiting_editor().map_or_else(String::new, |editor| {
+                    format!("; the editor ended before the text was edited; set {editor}")
+                });
+                complain(&format!("{}: not changed{hint}", file.display()));
                 return Ok(End::Done(exit::OK));
             }
         }
@@ -148,7 +166,10 @@ fn edit_copy(
             Question::Merge => {
                 let theirs = tree.text(target)?;
                 if copy.merge(&before, &theirs)? {
-                    complain("both changed the same lines: they are marked with <<<<<<<; edit the text");
+                    complain(
+                        "both changed the same lines: they stand between <<<<<<< yours and >>>>>>> saved, with ======= \
+                         between the versions; keep one of the two, and remove these lines",
+                    );
                     question = Question::Edit;
                 }
                 before = theirs;
@@ -448,8 +469,26 @@ fn ask(is_conflict: bool) -> Result<Question> {
 
 /// Returns the command that starts the user's editor.
 fn editor_command() -> OsString {
-    let mut named = ["VISUAL", "EDITOR"].into_iter().filter_map(std::env::var_os);
-    named.find(|value| !value.is_empty()).unwrap_or_else(|| OsString::from(EDITOR))
+    named_editor().map_or_else(|| OsString::from(EDITOR), |(_, command)| command)
+}
+
+/// Returns the variable that names the user's editor, and its value.
+fn named_editor() -> Option<(&'static str, OsString)> {
+    let named = |name: &'static str| Some((name, std::env::var_os(name).filter(|value| !value.is_empty())?));
+    ["VISUAL", "EDITOR"].into_iter().find_map(named)
+}
+
+/// Returns the assignment to the variable with which the user's editor ends only once the text is edited: `EDITOR='code
+/// --wait'`. `None` if it is not known to end earlier.
+fn waiting_editor() -> Option<String> {
+    let (variable, command) = named_editor()?;
+    let command = command.to_str()?;
+    let words: Vec<&str> =
+        command.split_ascii_whitespace().map(|word| word.trim_matches(['\'', '"'])).collect();
+    let name = Path::new(words.first()?).file_name()?;
+    let (_, option, short) = NOT_WAITING.iter().find(|(known, ..)| name == *known)?;
+    let waits = words.iter().any(|word| word == option || word == short);
+    (!waits).then(|| format!("{variable}='{command} {option}'"))
 }
 
 /// A copy of the tree for the editor, in a directory that other users can't read.

@@ -126,11 +126,38 @@ fn an_edit_in_conflict_is_merged() {
     );
     let (shown, status) = bench.edit_on_terminal(&script, "m\n");
     assert_eq!(status, Some(0), "{shown}");
-    assert!(shown.contains("both changed the same lines"), "{shown}");
+    let advice = "they stand between <<<<<<< yours and >>>>>>> saved, with ======= between the versions";
+    assert!(shown.contains(advice), "{shown}");
     let marked = fs::read_to_string(bench.home().join("marked")).unwrap();
     assert!(marked.contains("name: mine\n=======\n") && marked.contains("other light"), "{marked}");
     bench.place.holds(&bench.place.named("mine"));
     assert_eq!(bench.copies(), [""; 0]);
+}
+
+#[test]
+fn an_editor_that_does_not_wait_is_told_how_to() {
+    let bench = Bench::new(false);
+    let code = bench
+        .write("code", "#!/bin/sh\ntest \"$1\" = --wait || exit 0\nsed -i 's/first light/waited/' \"$2\"\n");
+    let edit = |editor: &str| {
+        let command = bench
+            .command([OsStr::new("--edit"), bench.place.source.as_os_str()])
+            .env("EDITOR", editor)
+            .output();
+        said(&command.unwrap())
+    };
+    let told = edit(code.to_str().unwrap());
+    let wanted = format!(
+        "not changed; the editor ended before the text was edited; set EDITOR='{} --wait'\n",
+        code.display()
+    );
+    assert!(told.ends_with(&wanted), "{told}");
+    bench.is_untouched();
+    // The advice works, and whoever waits gets none.
+    assert_eq!(edit(&format!("{} --wait", code.display())), "");
+    bench.place.holds(&bench.place.named("waited"));
+    assert!(edit(&format!("{} --wait", code.display())).ends_with(": not changed\n"));
+    assert!(edit("true").ends_with(": not changed\n"));
 }
 
 #[test]
