@@ -77,6 +77,14 @@ pub(crate) fn unmount(wanted: &Path) -> Result<()> {
         libc::EBUSY => {
             let message = match mount_within(path) {
                 Some(inner) => format!("in use: {} is mounted in it; unmount that first", inner.display()),
+                None if is_working_directory(path) => {
+                    let above = path.parent().unwrap_or(path);
+                    format!(
+                        "in use: it is your working directory; leave it: cd {} && asdf-mount -u {}",
+                        in_shell(above),
+                        in_shell(path)
+                    )
+                }
                 None => "in use: a program has an open file or its working directory there ('fuser -vm' lists the \
                          programs); close it and try again, or use 'umount -l'"
                     .to_owned(),
@@ -106,6 +114,18 @@ pub(crate) fn unmount(wanted: &Path) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// True if this process, and so the shell that started it, works in the directory or below it.
+fn is_working_directory(path: &Path) -> bool {
+    std::env::current_dir().is_ok_and(|here| here.starts_with(path))
+}
+
+/// Returns a path as a word of a shell.
+fn in_shell(path: &Path) -> String {
+    let shown = one_line(&path.to_string_lossy());
+    let is_plain = |c: char| c.is_alphanumeric() || "/._-+:@%,".contains(c);
+    if shown.chars().all(is_plain) { shown } else { format!("'{}'", shown.replace('\'', "'\\''")) }
 }
 
 /// Returns the deepest mountpoint below `path`.
