@@ -25,16 +25,21 @@ mod version;
 use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::builder::styling::Styles;
 use clap::builder::{OsStringValueParser, TypedValueParser};
-use clap::error::{ContextKind, ContextValue};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgAction, CommandFactory, FromArgMatches, Parser, ValueEnum};
 
+use crate::cache::Cache;
 use crate::cache::store::Store;
 use crate::daemon::{self, MountPlan};
 use crate::error::{Error, Kind, Result};
+use crate::files::Found;
 use crate::format::editor::Validation;
+use crate::format::{self, Container, Context};
+use crate::source::BufferedSource;
 use crate::{check, exit, log, named};
 use action::{ACTION, Action};
 use help::HelpExtent;
@@ -116,11 +121,11 @@ struct Arguments {
     many: many::ManyArguments,
 
     /// With --set-tree: save a text that would be refused, with a warning; same as -o validate=warn.
-    /// With --extract: overwrite existing files
+    /// With --extract: overwrite existing files. With --set: replace a mapping, a sequence or an array
     #[arg(long, help_heading = EDIT)]
     force: bool,
 
-    /// With --set-tree, --edit, --set or --filter: save nothing; print the changes, and how they would be saved
+    /// With --set-tree, --edit, --set, --unset or --filter: save nothing; print the changes, and how they would be saved
     ///
     /// The exit status is 0 if the text would be saved or is the saved one, and 3 if it would be refused.
     #[arg(long, help_heading = EDIT)]
@@ -133,15 +138,15 @@ struct Arguments {
     #[arg(long, help_heading = EDIT, group = ACTION)]
     log: bool,
 
-    /// Show the last save of FILE as a unified diff, or the N-th last one; or compare two files, A and B
+    /// Show the last save of FILE as a unified diff, or the N-th last one; or compare two files or directories, A and B
     ///
     /// Two files are compared by their trees, and by their arrays: type, shape, MD5, how many elements differ and by
-    /// how much. The exit status is then that of diff: 0 if they are equal, 1 if they differ, 2 after an error. A file whose
-    /// name is a number is written as ./1.
+    /// how much. Of two directories, the files of the same names are compared. The exit status is then that of diff: 0
+    /// if they are equal, 1 if they differ, 2 after an error. A file whose name is a number is written as ./1.
     #[arg(long, help_heading = EDIT, group = ACTION)]
     diff: bool,
 
-    /// Take back the last save of FILE, or the last N saves; a second --undo takes back the first --undo
+    /// Take back the last save of each FILE, or the last N saves; a second --undo takes back the first --undo
     #[arg(long, help_heading = EDIT, group = ACTION)]
     undo: bool,
 
@@ -149,7 +154,7 @@ struct Arguments {
     #[arg(long, help_heading = CHECK, group = ACTION)]
     check: bool,
 
-    /// With --check, --list, --log, --ls, --search, --set or --filter: report in JSON, one object per line
+    /// With --check, --list, --log, --ls, --search, --get, --set, --unset or --filter: report in JSON, one object per line
     ///
     /// With --check one for each FILE: file, status (sound, damaged, unreadable), blocks (how many),
     /// defects (a list of objects: severity (note, unread, damage), offset in bytes, block or null, what), and
@@ -157,8 +162,9 @@ struct Arguments {
     /// With --ls one for each file, directory or link: path in FILE, kind (file, directory, link, …), mode
     /// (octal, as text), links, uid, gid, owner, group, size in bytes, mtime (UTC), and target of a link;
     /// only path and error if it can't be examined.
-    /// With --set or --filter one for each FILE: file, status (saved, unchanged, would be saved, refused, failed), error,
-    /// and diff with --dry-run. With --search one for each match: file, path, value.
+    /// With --set, --unset or --filter one for each FILE: file, status (saved, unchanged, would be saved, refused, failed), error,
+    /// and diff with --dry-run. With --search one for each match: file, path, value; with --get
+    /// one for each FILE and KEY.
     /// With --log one for each save: n, time, file (the text in .asdf-mount/history/), size of that text, removed
     /// and added (lines), program or null, and own (false if another program has changed the tree since).
     /// With --list one for each mount: mountpoint, source, pid, mode (ro, rw, dead, or gone if a source is not
@@ -265,8 +271,16 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
 }
 
 /// Parses the arguments, the first of which is the program's name.
-fn parse(words: Vec<OsString>) -> std::result::Result<(Action, Arguments), clap::Error> {
+fn parse(mut words: Vec<OsString>) -> std::result::Result<(Action, Arguments), clap::Error> {
+    // As grep's: --search -i PATTERN.
+    if let Some(at) = words.windows(2).position(|pair| pair == ["--search", "-i"]) {
+        words.swap(at, at + 1);
+    }
     let mut command = command();
+    // Whatever options follow, such as ls -l, they are those of the action that is meant.
+    if let Some(advice) = words.get(1).and_then(|word| Action::advice(word)) {
+        return Err(command.error(ErrorKind::InvalidSubcommand, advice));
+    }
     let matches = command.try_get_matches_from_mut(words)?;
     let arguments = Arguments::from_arg_matches(&matches)?;
     Ok((Action::of(&mut command, &matches)?, arguments))
@@ -322,7 +336,9 @@ fn act(action: Action, mut arguments: Arguments) -> Result<u8> {
             revise::set_tree(tree, only(paths)?, &revise::context(&options), arguments.dry_run)
         }
         Action::Search => arguments.search.run(paths, &options, arguments.many.jobs, arguments.json),
-        Action::Set => arguments.many.set(paths, &options, report_form(&arguments)),
+        Action::Get => arguments.search.get(paths, &options, arguments.many.jobs, arguments.json),
+        Action::Set => arguments.many.set(paths, &options, arguments.force, report_form(&arguments)),
+        Action::Unset => arguments.many.unset(paths, &options, report_form(&arguments)),
         Action::Filter => arguments.many.filter(paths, &options, report_form(&arguments)),
         Action::Thumbnail => arguments.look.thumbnail(paths, &options),
         Action::Log => history::log(only(paths)?, arguments.json),
@@ -334,13 +350,13 @@ fn act(action: Action, mut arguments: Arguments) -> Result<u8> {
             [one, other] => Ok(compare::run(one, other, &options)),
             paths => history::diff(only(paths)?, None),
         },
-        Action::Undo => match &paths[..] {
-            [file, number] if is_number(number) => {
-                revise::refuse_address(file)?;
-                history::undo(file, Some(number), &options, arguments.quiet)
-            }
-            paths => history::undo(only(paths)?, None, &options, arguments.quiet),
-        },
+        Action::Undo => {
+            let (files, number) = match paths.split_last() {
+                Some((number, files)) if !files.is_empty() && is_number(number) => (files, Some(number)),
+                _ => (at_least_one(paths, "--undo needs at least one FILE")?, None),
+            };
+            history::undo(files, number, &options, arguments.quiet)
+        }
         Action::Check => {
             let files = at_least_one(paths, "--check needs at least one FILE")?;
             let how = check::How { json: arguments.json, quiet: arguments.quiet, remote: &options.remote };
@@ -381,6 +397,12 @@ fn is_number(argument: &Path) -> bool {
 /// Returns the paths, or a usage error if there are none.
 fn at_least_one<'a>(paths: &'a [PathBuf], otherwise: &str) -> Result<&'a [PathBuf]> {
     if paths.is_empty() { Err(usage(otherwise)) } else { Ok(paths) }
+}
+
+/// Opens a file with this many bytes of cache.
+fn open(file: &Found, cache: u64) -> Result<Arc<dyn Container>> {
+    let context = Context::new(Arc::new(Cache::with_threads(cache, 1)));
+    format::open(Arc::new(BufferedSource::new(file.open()?)), &context)
 }
 
 /// Returns the path of an action on a single local file.

@@ -1,7 +1,8 @@
 //! The actions of the command line, and the options that each of them takes.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fmt;
+use std::path::Path;
 
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
@@ -35,9 +36,11 @@ pub(super) enum Action {
     Refs,
     Catalog,
     Search,
+    Get,
     Edit,
     SetTree,
     Set,
+    Unset,
     Filter,
     Log,
     Diff,
@@ -74,9 +77,10 @@ impl Action {
             Self::Extract => &["paths", "options", "directory", "force"],
             Self::Refs | Self::Undo => &["paths", "options"],
             Self::Catalog => &["paths", "options", "files_from", "null", "since", "jobs"],
-            Self::Search => &["paths", "options", "jobs", "json"],
-            Self::Set => &["paths", "options", "create", "jobs", "dry_run", "json"],
-            Self::Filter => &["paths", "options", "jobs", "dry_run", "json"],
+            Self::Search => &["paths", "options", "jobs", "json", "ignore_case"],
+            Self::Get => &["paths", "options", "jobs", "json"],
+            Self::Set => &["paths", "options", "create", "force", "jobs", "dry_run", "json"],
+            Self::Unset | Self::Filter => &["paths", "options", "jobs", "dry_run", "json"],
             Self::Edit => &["paths", "options", "dry_run"],
             Self::SetTree => &["paths", "options", "dry_run", "force"],
             Self::Log => &["paths", "json"],
@@ -94,14 +98,40 @@ impl Action {
             Self::Ls | Self::Cat | Self::Extract | Self::Diff | Self::Thumbnail => {
                 [&READING[..], &options::REMOTE].concat()
             }
-            Self::Info | Self::Refs | Self::Catalog | Self::Search | Self::Check => options::REMOTE.to_vec(),
-            Self::Edit | Self::SetTree | Self::Set | Self::Filter | Self::Undo => SAVING.to_vec(),
+            Self::Info | Self::Refs | Self::Catalog | Self::Search | Self::Get | Self::Check => {
+                options::REMOTE.to_vec()
+            }
+            Self::Edit | Self::SetTree | Self::Set | Self::Unset | Self::Filter | Self::Undo => {
+                SAVING.to_vec()
+            }
             // `takes` has no `-o` for all others except a mount, which takes all options.
             Self::Mount => return Options::parse(options::of_environment(None)?.iter().chain(lists)),
             _ => return Options::parse(lists),
         };
         options::refuse_others(lists, &accepted, &self.to_string())?;
         Options::parse(options::of_environment(Some(&accepted))?.iter().chain(lists))
+    }
+
+    /// Returns the action that a word means, such as `info`.
+    fn meant_by(word: &str) -> Option<Self> {
+        let synonym = match word {
+            "umount" => "unmount",
+            "history" => "log",
+            "show" => "info",
+            word => word,
+        };
+        <Self as ValueEnum>::from_str(synonym, false).ok()
+    }
+
+    /// Returns the advice for a first word that is no file but the name of an action.
+    pub(super) fn advice(word: &OsStr) -> Option<String> {
+        let is_file = Path::new(word).symlink_metadata().is_ok();
+        let word = word.to_str()?;
+        let action = Self::meant_by(word).filter(|_| !is_file)?;
+        Some(match action {
+            Self::Mount => format!("{word}: no such file; leave the word out: asdf-mount SOURCE MOUNTPOINT"),
+            action => format!("{word}: no such file; actions are options: asdf-mount {action}"),
+        })
     }
 
     /// Returns the requested action.

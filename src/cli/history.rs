@@ -207,12 +207,34 @@ fn wanted_save(number: Option<&PathBuf>) -> Result<usize> {
     parsed.ok_or_else(|| usage(format!("{}: give the number of a save, as --log shows it", number.display())))
 }
 
-/// Takes the last save of a file back, or the last `number` saves.
-pub(super) fn undo(file: &Path, number: Option<&PathBuf>, options: &Options, quiet: bool) -> Result<u8> {
+/// Takes the last save of each file back, or the last `number` saves, continuing after errors.
+pub(super) fn undo(
+    files: &[PathBuf],
+    number: Option<&PathBuf>,
+    options: &Options,
+    quiet: bool,
+) -> Result<u8> {
     let wanted = wanted_save(number)?;
     let context = revise::context(options);
+    if let [file] = files {
+        return undo_one(file, wanted, &context, quiet);
+    }
+    let mut status = exit::OK;
+    for file in files {
+        status = undo_one(file, wanted, &context, quiet)
+            .unwrap_or_else(|error| {
+                complain(&error.of(file).to_string());
+                exit::FAILED
+            })
+            .max(status);
+    }
+    Ok(status)
+}
+
+fn undo_one(file: &Path, wanted: usize, context: &EditContext, quiet: bool) -> Result<u8> {
+    revise::refuse_address(file)?;
     let target = revise::target(file)?;
-    let undone = match undo_here(&target, wanted, &context) {
+    let undone = match undo_here(&target, wanted, context) {
         Err(error) if error.kind() == Kind::Busy => {
             let open = target.open()?;
             match FileMount::of(&*open)? {

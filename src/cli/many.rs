@@ -1,4 +1,4 @@
-//! `--set` and `--filter`: change the trees of many files.
+//! `--set`, `--unset` and `--filter`: change the trees of many files.
 
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use clap::Args;
 use super::action::ACTION;
 use super::jobs::Jobs;
 use super::revise::OpenTree;
-use super::{EDIT, at_least_one, complain, dry_run, print, revise};
+use super::{EDIT, at_least_one, complain, dry_run, print, revise, usage};
 use crate::daemon::FileMount;
 use crate::error::{Error, Kind, Result, one_line, printable, to_json};
 use crate::exit;
@@ -18,24 +18,33 @@ use crate::files::parallel;
 use crate::format::editor::{EditContext, Planned, SaveTarget, TextVersion};
 use crate::format::refusal::Refusal;
 use crate::log;
+use crate::named;
 use crate::options::Options;
 use crate::source::NoReaders;
 use crate::text_diff;
-use crate::yaml::assign::{Assignment, assign};
+use crate::yaml::assign::{Allowed, Assignment, KeyPath, assign, remove};
 
 /// Maximum length in bytes of the output of a filter.
 const MAX_OUTPUT: u64 = 1 << 30;
 
-/// The options of `--set` and `--filter`.
+/// The options of `--set`, `--unset` and `--filter`.
 #[derive(Debug, Args)]
 pub(super) struct ManyArguments {
     /// Set a value in the tree of each FILE: KEY is a path such as meta.exposure.filter, VALUE is YAML
     ///
-    /// --set may be repeated. The rest of the text stays as it is, comments included. A backslash before a dot or an
-    /// equals sign makes it part of a key; a number is the position in a sequence. An empty VALUE is null. The save is
-    /// checked as in a mount. A file that is mounted is saved through its mount.
+    /// For several values, repeat --set. The rest of the text stays as it is, comments included. A backslash before a dot
+    /// or an equals sign makes it part of a key; a number is the position in a sequence. An empty VALUE is null; 1e5 is
+    /// saved as a number unless it replaces a text, and a date in place of a quoted date stays a text. A mapping, a
+    /// sequence or an array is replaced with --force only. The save is checked as in a mount. A file that is mounted is
+    /// saved through its mount.
     #[arg(long, help_heading = EDIT, value_name = "KEY=VALUE", action = clap::ArgAction::Append, group = ACTION)]
     pub(super) set: Vec<String>,
+
+    /// Remove a key with its value from the tree of each FILE, or an item from a sequence
+    ///
+    /// KEY is written as for --set. For several keys, repeat --unset. Comments stay, except those beside the value.
+    #[arg(long, help_heading = EDIT, value_name = "KEY", action = clap::ArgAction::Append, group = ACTION)]
+    unset: Vec<String>,
 
     /// With --set: add keys that do not exist
     #[arg(long, help_heading = EDIT)]
@@ -64,11 +73,40 @@ pub(super) struct ReportForm {
 
 impl ManyArguments {
     /// Runs `--set`.
-    pub(super) fn set(&self, files: &[PathBuf], options: &Options, form: ReportForm) -> Result<u8> {
+    pub(super) fn set(
+        &self,
+        files: &[PathBuf],
+        options: &Options,
+        force: bool,
+        form: ReportForm,
+    ) -> Result<u8> {
         let files = at_least_one(files, "--set needs at least one FILE")?;
+        let is_pair =
+            |file: &&PathBuf| file.to_string_lossy().contains('=') && file.symlink_metadata().is_err();
+        if let Some(pair) = files.iter().find(|file| is_pair(file) && named::is_local(file).unwrap_or(true)) {
+            let pair = pair.display();
+            let first = self.set.first().map_or("KEY=VALUE", String::as_str);
+            return Err(usage(format!(
+                "{pair}: no such file; for several values: --set {first} --set {pair} FILE"
+            )));
+        }
         let assignments = self.set.iter().map(|pair| Assignment::parse(pair)).collect::<Result<Vec<_>>>()?;
-        let make = |_: &Path, text: &[u8]| assign(text, &assignments, self.create);
+        let allowed = Allowed { create: self.create, force };
+        let make = |file: &Path, text: &[u8]| {
+            let file = file.display();
+            assign(text, &assignments, allowed, &mut |warning| {
+                complain(&format!("warning: {file}: {warning}"));
+            })
+        };
         self.run(files, self.jobs.count_for_saves(), "asdf-mount --set", options, form, &make)
+    }
+
+    /// Runs `--unset`.
+    pub(super) fn unset(&self, files: &[PathBuf], options: &Options, form: ReportForm) -> Result<u8> {
+        let files = at_least_one(files, "--unset needs at least one FILE")?;
+        let keys = self.unset.iter().map(|key| KeyPath::parse(key)).collect::<Result<Vec<_>>>()?;
+        let make = |_: &Path, text: &[u8]| remove(text, &keys);
+        self.run(files, self.jobs.count_for_saves(), "asdf-mount --unset", options, form, &make)
     }
 
     /// Runs `--filter`.

@@ -1,24 +1,24 @@
-//! `--search`: the keys and values of many files that a pattern matches.
+//! `--search`: the keys and values of many files that a pattern matches; `--get`: the values of keys.
 
 use std::io::{self, BufWriter, IsTerminal, Write, stdout};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
-use regex::Regex;
+use regex::{Regex, RegexBuilder};
 
 use super::action::ACTION;
 use super::jobs::Jobs;
-use super::{DESCRIBE, at_least_one, complain, usage};
+use super::{DESCRIBE, at_least_one, complain, open, usage};
 use crate::cache::Cache;
-use crate::error::{Error, Kind, Result, one_line, to_json};
+use crate::error::{Error, Kind, Result, one_line, printable, to_json};
 use crate::exit;
 use crate::files::{FilesToRead, Found, parallel};
-use crate::format::{self, Context};
 use crate::info;
 use crate::named::Servers;
 use crate::options::Options;
-use crate::source::BufferedSource;
+use crate::yaml::assign::{KeyPath, value_at};
+use crate::yaml::document::text_of;
 
 /// Cache budget of a file, and that for files on servers, in bytes.
 const CACHE_BUDGET: u64 = 1 << 20;
@@ -26,16 +26,28 @@ const SERVERS_BUDGET: u64 = 64 << 20;
 /// Maximum length in bytes of the matches of a file that are held.
 const MAX_MATCHES: usize = 64 << 20;
 
-/// The options of `--search`.
+/// The options of `--search` and `--get`.
 #[derive(Debug, Args)]
 pub(super) struct SearchArguments {
     /// Print the keys and values that PATTERN matches, in each FILE, or in each file of a known format in a directory
     ///
     /// A line has the file, the path of the key, and the value. PATTERN is a regular expression, which is searched for
-    /// in paths (meta.instrument.name) and in values; (?i) at its start ignores case. The exit status is that of grep:
-    /// 0 if something is found, 1 if not, 2 after an error.
+    /// in paths (meta.instrument.name) and in values; 'filter: V' and filter=V match both. The exit status is that of
+    /// grep: 0 if something is found, 1 if not, 2 after an error.
     #[arg(long, help_heading = DESCRIBE, value_name = "PATTERN", group = ACTION)]
-    pub(super) search: Option<String>,
+    search: Option<String>,
+
+    /// With --search: ignore case
+    #[arg(short, long, help_heading = DESCRIBE)]
+    ignore_case: bool,
+
+    /// Print the value of KEY, a path such as meta.exposure.filter, in each FILE
+    ///
+    /// KEY is written as for --set; --get may be repeated. The value of a single FILE stands alone, others stand behind
+    /// file and key. A mapping or sequence is printed as YAML. The exit status is 1 if a file does not have the key, and
+    /// 2 after an error.
+    #[arg(long, help_heading = DESCRIBE, value_name = "KEY", action = clap::ArgAction::Append, group = ACTION)]
+    get: Vec<String>,
 }
 
 impl SearchArguments {
@@ -43,47 +55,73 @@ impl SearchArguments {
     pub(super) fn run(&self, paths: &[PathBuf], options: &Options, jobs: Jobs, json: bool) -> Result<u8> {
         let paths = at_least_one(paths, "--search needs at least one FILE or directory")?;
         let pattern = self.search.as_deref().unwrap_or_default();
-        let pattern = Regex::new(pattern).map_err(|error| {
+        let key = pattern.split_once(": ").or_else(|| pattern.split_once('=')).map(|(key, _)| key);
+        let is_of_pair = key.is_some_and(|key| !key.is_empty());
+        let pattern = RegexBuilder::new(pattern).case_insensitive(self.ignore_case).build();
+        let pattern = pattern.map_err(|error| {
             let lines: Vec<String> = error.to_string().lines().map(|line| line.trim().to_owned()).collect();
             usage(format!("--search: {}", lines.join(" ")))
         })?;
-        let servers = Servers::new(&options.remote, &Arc::new(Cache::new(SERVERS_BUDGET)));
-        let files = FilesToRead::new(paths.iter().cloned(), &servers);
-        let form = LineForm { json, colour: info::wants_colour(stdout().is_terminal()) };
-        let mut out = BufWriter::new(stdout().lock());
-        let mut is_found = false;
-        let mut has_failed = false;
-        let report = |(file, found): (Found, Result<Vec<u8>>)| {
-            match found {
-                Ok(lines) => {
-                    is_found |= !lines.is_empty();
-                    out.write_all(&lines)?;
-                }
-                Err(error) if file.is_passed_over(&error) => {}
-                Err(error) => {
-                    has_failed = true;
-                    out.flush()?;
-                    complain(&error.of(file.label()).to_string());
-                }
-            }
-            Ok::<_, Error>(())
-        };
-        let search = |file: Found| {
-            let found = search(&file, &pattern, form);
-            (file, found)
-        };
-        let searched = parallel::each(files, parallel::threads_for(jobs.given()), &search, report);
-        match searched.and_then(|()| Ok(out.flush()?)) {
-            // A reader that closes the pipe early, such as head, is no failure.
-            Err(error) if error.kind() == Kind::System(libc::EPIPE) => {}
-            searched => searched?,
-        }
-        Ok(match (has_failed, is_found) {
-            (true, _) => exit::UNREADABLE,
-            (false, true) => exit::OK,
-            (false, false) => exit::NOT_FOUND,
-        })
+        let form = LineForm::new(json);
+        each(paths, options, jobs, &|file| search(file, &pattern, is_of_pair, form))
     }
+
+    /// Prints the values of the keys in each file.
+    pub(super) fn get(&self, paths: &[PathBuf], options: &Options, jobs: Jobs, json: bool) -> Result<u8> {
+        let paths = at_least_one(paths, "--get needs at least one FILE or directory")?;
+        let keys = self.get.iter().map(|key| KeyPath::parse(key)).collect::<Result<Vec<_>>>()?;
+        let is_alone = paths.len() == 1 && keys.len() == 1;
+        let form = LineForm::new(json);
+        each(paths, options, jobs, &|file| get(file, &keys, is_alone && file.is_named(), form))
+    }
+}
+
+/// Prints the lines of each file. The exit status is that of grep.
+fn each(
+    paths: &[PathBuf],
+    options: &Options,
+    jobs: Jobs,
+    lines: &(dyn Fn(&Found) -> Result<Vec<u8>> + Sync),
+) -> Result<u8> {
+    let servers = Servers::new(&options.remote, &Arc::new(Cache::new(SERVERS_BUDGET)));
+    let files = FilesToRead::new(paths.iter().cloned(), &servers);
+    let mut out = BufWriter::new(stdout().lock());
+    let mut is_found = false;
+    let mut is_missing = false;
+    let mut has_failed = false;
+    let report = |(file, found): (Found, Result<Vec<u8>>)| {
+        match found {
+            Ok(lines) => {
+                is_found |= !lines.is_empty();
+                out.write_all(&lines)?;
+            }
+            Err(error) if file.is_passed_over(&error) => {}
+            Err(error) => {
+                // A key that a file does not have.
+                let is_key = error.kind() == Kind::NotFound;
+                is_missing |= is_key;
+                has_failed |= !is_key;
+                out.flush()?;
+                complain(&error.of(file.label()).to_string());
+            }
+        }
+        Ok::<_, Error>(())
+    };
+    let work = |file: Found| {
+        let found = lines(&file);
+        (file, found)
+    };
+    let searched = parallel::each(files, parallel::threads_for(jobs.given()), &work, report);
+    match searched.and_then(|()| Ok(out.flush()?)) {
+        // A reader that closes the pipe early, such as head, is no failure.
+        Err(error) if error.kind() == Kind::System(libc::EPIPE) => {}
+        searched => searched?,
+    }
+    Ok(match (has_failed, is_found && !is_missing) {
+        (true, _) => exit::UNREADABLE,
+        (false, true) => exit::OK,
+        (false, false) => exit::NOT_FOUND,
+    })
 }
 
 /// The form of a line.
@@ -93,28 +131,60 @@ struct LineForm {
     colour: bool,
 }
 
-/// Returns the lines of a file.
-fn search(file: &Found, pattern: &Regex, form: LineForm) -> Result<Vec<u8>> {
-    let context = Context::new(Arc::new(Cache::with_threads(CACHE_BUDGET, 1)));
-    let container = format::open(Arc::new(BufferedSource::new(file.open()?)), &context)?;
+impl LineForm {
+    fn new(json: bool) -> Self {
+        Self { json, colour: info::wants_colour(stdout().is_terminal()) }
+    }
+
+    /// Returns the line of a value.
+    fn line(self, name: &str, path: &str, value: &str) -> String {
+        if self.json {
+            return to_json(&serde_json::json!({ "file": name, "path": path, "value": value }));
+        }
+        let name = one_line(name);
+        let path = one_line(path);
+        let value = one_line(value);
+        if self.colour {
+            format!("\x1b[35m{name}\x1b[0m:\x1b[34m{path}\x1b[0m: {value}")
+        } else {
+            format!("{name}:{path}: {value}")
+        }
+    }
+}
+
+/// Returns the values of keys in a file; one that is alone without file and key.
+fn get(file: &Found, keys: &[KeyPath], is_alone: bool, form: LineForm) -> Result<Vec<u8>> {
+    let text = text_of(&*open(file, CACHE_BUDGET)?.tree_to_show()?)?;
     let name = file.label().to_string_lossy();
-    let shown = one_line(&name);
+    let mut lines = Vec::new();
+    for key in keys {
+        let value = value_at(text.as_bytes(), key)?;
+        if is_alone && !form.json {
+            writeln!(lines, "{}", printable(&value))?;
+            continue;
+        }
+        let values = if form.json { vec![value.as_str()] } else { value.lines().collect() };
+        for value in if values.is_empty() { vec![""] } else { values } {
+            writeln!(lines, "{}", form.line(&name, &key.to_string(), value))?;
+        }
+    }
+    Ok(lines)
+}
+
+/// Returns the lines of a file. With `is_of_pair`, the pattern may match a path and its value: `filter: V`, `filter=V`.
+fn search(file: &Found, pattern: &Regex, is_of_pair: bool, form: LineForm) -> Result<Vec<u8>> {
+    let container = open(file, CACHE_BUDGET)?;
+    let name = file.label().to_string_lossy();
     let mut lines = Vec::new();
     info::each_leaf(&*container, &mut |path, value| {
-        if !pattern.is_match(path) && !pattern.is_match(value) {
+        let matches_pair = |sign: &str| is_of_pair && pattern.is_match(&format!("{path}{sign}{value}"));
+        if !pattern.is_match(path) && !pattern.is_match(value) && !matches_pair(": ") && !matches_pair("=") {
             return Ok(());
         }
         if lines.len() > MAX_MATCHES {
             return Err(Error::unsupported("there are more than 64 MiB of matches; give a narrower pattern"));
         }
-        let line = if form.json {
-            to_json(&serde_json::json!({ "file": name, "path": path, "value": value }))
-        } else if form.colour {
-            format!("\x1b[35m{shown}\x1b[0m:\x1b[34m{}\x1b[0m: {}", one_line(path), one_line(value))
-        } else {
-            format!("{shown}:{}: {}", one_line(path), one_line(value))
-        };
-        writeln!(lines, "{line}").map_err(|error: io::Error| error.into())
+        writeln!(lines, "{}", form.line(&name, path, value)).map_err(|error: io::Error| error.into())
     })?;
     Ok(lines)
 }

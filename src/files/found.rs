@@ -49,6 +49,15 @@ impl Found {
         }
     }
 
+    /// True if the user named the file, and not a directory above it.
+    pub(crate) fn is_named(&self) -> bool {
+        match self {
+            Self::Local { is_named, .. } => *is_named,
+            Self::Elsewhere(file) => file.is_named,
+            Self::Failed(..) => true,
+        }
+    }
+
     /// Opens the file.
     ///
     /// # Errors

@@ -73,6 +73,24 @@ fn a_key_is_added_only_on_request_and_a_bad_value_is_refused() {
     let tree = shell(&bench, "asdf-mount --cat 1.asdf tree.json").1;
     let tree: Value = serde_json::from_str(&tree).unwrap();
     assert_eq!(tree["meta"]["note"]["by"], "me");
+    // Two values after one --set.
+    let two = "asdf-mount --set object.filter=X object.name=Y 1.asdf";
+    unchanged(
+        two,
+        2,
+        "object.name=Y: no such file; for several values: --set object.filter=X --set object.name=Y FILE",
+    );
+    let (status, _, said) = shell(
+        &bench,
+        "asdf-mount --set object.filter=X --set object.name=Y 1.asdf && asdf-mount --undo 1.asdf",
+    );
+    assert_eq!((status, &*said), (0, ""));
+    // A key with slashes is no new key, whatever --create says.
+    let slash = "object/pupil: object has no such key; write object.pupil to add it";
+    unchanged("asdf-mount --set object/pupil=x --create 1.asdf", 1, slash);
+    unchanged("asdf-mount --set object=X 1.asdf", 1, "object is a mapping with 3 keys; --force replaces it");
+    unchanged("asdf-mount --set image=X 1.asdf", 1, "image is an array; --force replaces it");
+    assert_eq!(shell(&bench, "asdf-mount --set object=X --force --dry-run 1.asdf").0, 0);
     let dry = shell(&bench, "asdf-mount --set image.source=9 --dry-run 1.asdf 2.asdf");
     assert!(dry.0 == 3 && dry.1.contains("+  source: 9\n"), "{dry:?}");
 }
@@ -160,6 +178,126 @@ fn a_pattern_is_searched_in_keys_and_values() {
 }
 
 #[test]
+fn a_pattern_has_a_key_and_its_value_or_ignores_case() {
+    let bench = nine();
+    for pattern in ["'filter: V'", "filter=V", "-i OBJECT.FILTER=v", "'object.filter: [VB]$'"] {
+        let (status, found, _) = shell(&bench, &format!("asdf-mount --search {pattern} 1.asdf"));
+        assert_eq!((status, &*found), (0, "1.asdf:object.filter: V\n"), "{pattern}");
+    }
+    for pattern in ["'filter: X'", "filter=v", "galaxy", "=V"] {
+        assert_eq!(shell(&bench, &format!("asdf-mount --search {pattern} 1.asdf")).0, 1, "{pattern}");
+    }
+    let found = shell(&bench, "asdf-mount --search -i galaxy 1.asdf; asdf-mount -i --search galaxy 1.asdf").1;
+    assert_eq!(found, "1.asdf:object.name: Sample Galaxy\n".repeat(2));
+}
+
+#[test]
+fn a_value_is_printed_and_a_key_removed() {
+    let bench = nine();
+    assert_eq!(shell(&bench, "asdf-mount --get object.filter 1.asdf"), (0, "V\n".to_owned(), String::new()));
+    let (status, found, said) = shell(&bench, "asdf-mount --get object/filter 2.asdf missing.asdf 1.asdf");
+    assert_eq!((status, &*found), (2, "2.asdf:object/filter: V\n1.asdf:object/filter: V\n"), "{said}");
+    let found = shell(&bench, "asdf-mount --get 'stars.datatype[1]' 1.asdf").1;
+    assert_eq!(found, "{byteorder: little, datatype: float32, name: x}\n");
+    let (status, found, said) = shell(&bench, "asdf-mount --get object.pupil 1.asdf");
+    assert_eq!((status, &*found), (1, ""));
+    assert_eq!(said, "asdf-mount: 1.asdf: object.pupil: object has no key \"pupil\"\n");
+    let json = shell(&bench, "asdf-mount --get object.name --json 1.asdf").1;
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json, serde_json::json!({"file": "1.asdf", "path": "object.name", "value": "Sample Galaxy"}));
+    let site = Site::web(|_, reply| reply);
+    site.put("x.asdf", fs::read(Path::new(SAMPLE)).unwrap());
+    let url = site.server.url("/x.asdf");
+    assert_eq!(shell(&bench, &format!("asdf-mount --get object.name {url}")).1, "Sample Galaxy\n");
+    // A removal is a save as any other.
+    let line = "asdf-mount --unset object.filter --unset mask 1.asdf 2.asdf";
+    let (status, _, said) = shell(&bench, line);
+    assert!(status == 0 && said.ends_with("2 files: 2 changed, 0 unchanged, 0 failed\n"), "{said}");
+    let tree = shell(&bench, "asdf-mount --cat 2.asdf tree.yaml").1;
+    assert!(
+        tree.contains("\nobject: {exposure: 1200.0, name: Sample Galaxy}\n") && !tree.contains("mask"),
+        "{tree}"
+    );
+    assert_eq!(shell(&bench, "asdf-mount --check -q 1.asdf 2.asdf").0, 0);
+    let (status, _, said) = shell(&bench, line);
+    assert!(status == 1 && said.contains("1.asdf: object.filter: object has no key \"filter\"\n"), "{said}");
+    // A number in the history would be that of all files.
+    let (status, told, said) = shell(&bench, "asdf-mount --undo 1.asdf 9.asdf 2.asdf");
+    assert!(status == 1 && told.matches("is taken back").count() == 2, "{told}");
+    assert!(said.contains("9.asdf: has no saves in its history"), "{said}");
+    assert_eq!(shell(&bench, "asdf-mount --get object.filter 2.asdf").1, "V\n");
+    assert_eq!(shell(&bench, "asdf-mount --undo 1.asdf 2.asdf 2").0, 0);
+}
+
+#[test]
+fn a_number_stays_one_for_python() {
+    let bench = nine();
+    let line = "asdf-mount --set object.exposure=1e5 --set object.name=1e5 1.asdf && asdf-mount --set object.exposure=1e5x 2.asdf
+        python3 -c 'import asdf; print([asdf.open(f).tree[\"object\"][\"exposure\"] for f in (\"1.asdf\", \"2.asdf\")])'";
+    let (status, out, said) = shell(&bench, line);
+    assert_eq!((status, &*out), (0, "[100000.0, '1e5x']\n"), "{said}");
+    let warning = "asdf-mount: warning: 2.asdf: object.exposure: it was a number, and Python reads \"1e5x\" as a text\n";
+    assert_eq!(said, warning);
+}
+
+#[test]
+fn two_directories_are_compared_file_by_file() {
+    let bench = nine();
+    let line = "mkdir -p one/s two/s; cp 1.asdf one; cp 1.asdf two; cp 1.asdf one/s; cp 1.asdf two/s; echo x >one/notes.txt";
+    assert_eq!(
+        shell(&bench, &format!("{line}; asdf-mount --diff one two")),
+        (0, String::new(), String::new())
+    );
+    let line = "asdf-mount --set object.filter=B two/s/1.asdf; cp 2.asdf one; asdf-mount --diff one two";
+    let (status, out, said) = shell(&bench, line);
+    assert_eq!((status, &*said), (1, ""));
+    let start =
+        "Only in one: 2.asdf\ndiff one/s/1.asdf two/s/1.asdf\n--- one/s/1.asdf\n+++ two/s/1.asdf\n@@ ";
+    assert!(out.starts_with(start), "{out}");
+    let (status, _, said) =
+        shell(&bench, "echo text >two/2.asdf; asdf-mount --diff one missing; asdf-mount --diff one two");
+    assert!(status == 2 && said.contains("missing: no such file"), "{said}");
+}
+
+#[test]
+fn the_name_of_an_action_is_answered_with_its_option() {
+    let bench = nine();
+    let actions = [
+        "info", "edit", "ls", "diff", "extract", "cat", "search", "set", "get", "unset", "log", "undo",
+        "check", "unmount",
+    ];
+    for action in actions {
+        for rest in [
+            "1.asdf",
+            "1.asdf x",
+            "",
+            "-R 1.asdf",
+            "--json 1.asdf",
+            "1.asdf -C d",
+            "-l 1.asdf",
+            "-u 1.asdf",
+            "-n 3 x",
+        ] {
+            let (status, out, said) = shell(&bench, &format!("asdf-mount {action} {rest}"));
+            let advice =
+                format!("asdf-mount: {action}: no such file; actions are options: asdf-mount --{action};");
+            assert!(
+                status == 2 && said.starts_with(&advice) && said.lines().count() == 1,
+                "{action} {rest}: {said}"
+            );
+            assert_eq!(out, "");
+        }
+    }
+    assert_eq!(shell(&bench, "asdf-mount --info 1.asdf").0, 0);
+    let said = shell(&bench, "asdf-mount mount 1.asdf m").2;
+    assert!(said.contains("leave the word out: asdf-mount SOURCE MOUNTPOINT"), "{said}");
+    // A file of this name is a file.
+    let (status, _, said) = shell(&bench, "cp 1.asdf info; asdf-mount info m && asdf-mount -u m");
+    assert_eq!((status, &*said), (0, ""));
+    bench.nothing_is_left();
+}
+
+#[test]
 fn two_files_are_compared_by_tree_and_elements() {
     let bench = nine();
     assert_eq!(shell(&bench, "asdf-mount --diff 1.asdf 2.asdf"), (0, String::new(), String::new()));
@@ -200,7 +338,7 @@ fn two_files_are_compared_by_tree_and_elements() {
         "{out}"
     );
     let (status, _, said) = shell(&bench, "mkdir empty; asdf-mount --diff a.asdf empty");
-    assert!(status == 2 && said.starts_with("asdf-mount: empty: "), "{said}");
+    assert!(status == 2 && said.starts_with("asdf-mount: empty: is a directory; give two"), "{said}");
     let (status, _, said) = shell(&bench, "asdf-mount --diff a.asdf missing.asdf");
     assert!(status == 2 && said.contains("missing.asdf"), "{said}");
     assert_eq!(shell(&bench, "asdf-mount --diff tests.gsd tests.gsd").0, 2);
@@ -224,7 +362,7 @@ fn several_saves_are_taken_back_at_once() {
 #[test]
 fn an_unused_block_is_told_and_a_pattern_names_files() {
     let bench = nine();
-    let (status, _, said) = shell(&bench, "asdf-mount --set stars=null 2.asdf");
+    let (status, _, said) = shell(&bench, "asdf-mount --set stars=null --force 2.asdf");
     assert!(
         status == 0
             && said.contains("block 2 (640 bytes) is not used by any array now; it stays in the file"),
@@ -301,6 +439,24 @@ fn a_mount_is_found_by_its_file_or_alone() {
     assert_eq!(shell(&bench, "ASDF_MOUNT_OPTIONS=ro,views=arrays asdf-mount --ls a.asdf fits").0, 2);
     let (status, _, said) = shell(&bench, "ASDF_MOUNT_OPTIONS=nonsense asdf-mount a.asdf mnt");
     assert!(status == 2 && said.contains("ASDF_MOUNT_OPTIONS"), "{said}");
+    bench.nothing_is_left();
+}
+
+#[test]
+fn who_is_in_a_mount_is_told_to_leave_it() {
+    let bench = Bench::of_sample();
+    assert_eq!(shell(&bench, "asdf-mount a.asdf 'm t'").0, 0);
+    for place in ["m t", "m t/blocks"] {
+        let here = if place == "m t" { "." } else { ".." };
+        let (status, _, said) = shell(&bench, &format!("cd '{place}' && asdf-mount -u {here}"));
+        assert!(
+            status == 1 && said.contains("in use: it is your working directory; leave it: cd "),
+            "{said}"
+        );
+    }
+    // The advice works.
+    let line = "cd 'm t'; said=$(asdf-mount -u . 2>&1); eval \"${said#*leave it: }\"";
+    assert_eq!(shell(&bench, line), (0, String::new(), String::new()));
     bench.nothing_is_left();
 }
 

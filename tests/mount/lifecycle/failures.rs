@@ -16,9 +16,9 @@ const FAILURES: &[(&[&str], i32, &str)] = &[
     (
         &["--json", "a.asdf", "new"],
         2,
-        "--json needs --list, --ls, --search, --set, --filter, --log or --check",
+        "--json needs --list, --ls, --search, --get, --set, --unset, --filter, --log or --check",
     ),
-    (&["--dry-run", "a.asdf", "new"], 2, "--dry-run needs --edit, --set-tree, --set or --filter"),
+    (&["--dry-run", "a.asdf", "new"], 2, "--dry-run needs --edit, --set-tree, --set, --unset or --filter"),
     (&["-o", "remount,ro", "mnt"], 1, "mnt: not a mount of asdf-mount"),
     (&["-o", "remount,ro", "missing"], 1, "missing: not a mount of asdf-mount"),
     (&["-o", "remount,noatime", "mnt"], 2, "-o remount needs ro or rw"),

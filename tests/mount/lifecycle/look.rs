@@ -252,7 +252,7 @@ fn paths_and_ranges_are_those_of_cat_and_tail() {
         ("--ls -o views=arrays,allow_other b.asdf", 2, "-o allow_other has no meaning with --ls"),
         ("--ls -o veiws=arrays b.asdf", 2, "did you mean views="),
         ("--ls -r b.asdf", 2, "--read-only can't be used with --ls; it goes with a mount"),
-        ("--force b.asdf", 2, "--force needs --extract or --set-tree"),
+        ("--force b.asdf", 2, "--force needs --extract, --set-tree or --set"),
         ("-R b.asdf", 2, "--recursive needs --ls"),
     ] {
         let told = failed(&bench.run(arguments.split(' ')), status);
