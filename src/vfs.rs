@@ -264,12 +264,10 @@ impl Vfs {
     /// Returns the space on the file system of the mount's first source.
     pub fn space(&self) -> Result<Space> {
         let stat = self.root.position.location.file_system()?;
-        // A mount has no free space of its own, so all blocks count as free.
-        let blocks = stat.f_blocks;
         Ok(Space {
             block_size: u32::try_from(stat.f_frsize).unwrap_or(4096),
-            blocks,
-            free: blocks,
+            blocks: stat.f_blocks,
+            free: stat.f_bavail,
             files: stat.f_files,
             name_max: u32::try_from(stat.f_namemax).unwrap_or(255),
         })

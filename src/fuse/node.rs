@@ -56,9 +56,10 @@ impl Server {
 
     pub(super) fn tell_space(&self, reply: ReplyStatfs) {
         match self.vfs.space() {
+            // A mount itself uses no blocks: it is never full, and has room as its source has.
             Ok(space) => reply.statfs(
                 space.blocks,
-                space.free,
+                space.blocks,
                 space.free,
                 space.files,
                 space.files,

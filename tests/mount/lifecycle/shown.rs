@@ -21,6 +21,26 @@ fn an_idle_mount_is_empty_and_not_full() {
 }
 
 #[test]
+fn the_free_space_is_that_of_the_source() {
+    Bench::new().runs(
+        r#"
+        mkdir d
+        mount -t tmpfs -o size=8m none d
+        cp a.asdf d
+        asdf-mount d/a.asdf m
+        asdf-mount d n
+        free() { df --output=size,avail "$1" | tail -n 1; }
+        for bytes in 1 3000000 20000000; do
+            head -c $bytes /dev/zero >d/other 2>/dev/null || true
+            test "$(free m)" = "$(free d)"
+            test "$(free n)" = "$(free d)"
+        done
+        test "$(df --output=avail m | tail -n 1)" -eq 0
+        asdf-mount -u m n"#,
+    );
+}
+
+#[test]
 fn each_kind_of_request_is_logged_where_that_is_wanted() {
     let bench = Bench::new();
     succeeded(&bench.run(["-vv", "--log-file", "log", "a.asdf", "mnt"]));
