@@ -33,6 +33,7 @@ use crate::content::dir::{Attributes, File, Node};
 use crate::error::{Error, Kind, Result, one_of};
 use crate::product::FileSummary;
 use crate::source::{Reach, Source, SourceStat, UrlOpener};
+pub(crate) use array_facts::IN_BLOCKS;
 pub use array_facts::{ArrayFacts, ArraySource, ElementType, FieldType};
 pub(crate) use asdf::edit::{Editor, is_sidecar};
 pub(crate) use described::{Listener, TreeJson, describe};

@@ -26,7 +26,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use crate::error::{Error, Result, one_line};
-use crate::format::{ArrayFacts, ArraySource, Container, Listener, Severity};
+use crate::format::{ArrayFacts, ArraySource, Container, Defect, Facts, IN_BLOCKS, Listener, Severity};
 use crate::yaml::event::Event;
 use crate::yaml::read::{Unread, each_event};
 use crate::yaml::survey::Commented;
@@ -171,6 +171,47 @@ pub(crate) fn summary(container: &dyn Container) -> Result<FileSummary> {
     }
 }
 
+/// Returns the damage that the headers and the tree of a file tell; its data are not read.
+///
+/// # Errors
+/// The tree or a header can't be read now.
+pub(crate) fn damage(container: &dyn Container) -> Result<Vec<Defect>> {
+    // The count needs a search for all blocks.
+    container.block_count()?;
+    // Other formats have no text of a tree, and a check of their index may read much.
+    let of_tree = if container.is_editable() {
+        container.check_tree()?
+    } else {
+        broken_tree(container)?.into_iter().collect()
+    };
+    let all = container.defects().into_iter().chain(of_tree);
+    Ok(all.filter(|defect| defect.severity == Severity::Damage).collect())
+}
+
+/// Returns the place at which a tree is not valid YAML.
+fn broken_tree(container: &dyn Container) -> Result<Option<Defect>> {
+    let tree = container.tree_to_show()?;
+    match each_event(&Commented(&*tree), |_| Ok::<_, Unread>(true)) {
+        Ok(()) => Ok(None),
+        Err(unread) if unread.error.is_of_reading() => Err(unread.error),
+        Err(Unread { error, .. }) => {
+            let what = format!("the tree can't be read further: {}", error.message());
+            Ok(Some(Defect {
+                severity: Severity::Damage,
+                offset: error.offset().unwrap_or(0),
+                block: None,
+                what,
+            }))
+        }
+    }
+}
+
+/// Returns a defect with its block.
+pub(crate) fn words_of(defect: &Defect) -> String {
+    let place = defect.block.map_or_else(String::new, |block| format!("block {block}: "));
+    one_line(&format!("{place}{}", defect.what))
+}
+
 /// True if the output should have colours, `$NO_COLOR` and `$TERM` considered.
 pub(crate) fn wants_colour(is_terminal: bool) -> bool {
     let is_unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
@@ -234,20 +275,20 @@ fn head(
     }
     let blocks = blocks_line(container)?;
     out.fact("blocks", &blocks);
-    let defects = container.defects();
-    let is_damaged = defects.iter().any(|defect| defect.severity == Severity::Damage);
-    if !is_damaged {
+    let mut defects = damage(container)?;
+    if defects.is_empty() {
         out.fact("state", "no damage found in the headers; --check reads the data, too");
     }
+    let others = container.defects().into_iter().filter(|defect| defect.severity != Severity::Damage);
+    defects.extend(others);
     for defect in defects.iter().take(MAX_DEFECTS) {
         let (style, word) = match defect.severity {
             Severity::Damage => (Style::Damage, "damage"),
             Severity::Unread => (Style::Damage, "not read"),
             Severity::Note => (Style::Key, "note"),
         };
-        let place = defect.block.map_or_else(String::new, |block| format!("block {block}: "));
         let mut line = TextLine::of(style, format!("{word:<11}"));
-        line.push(Style::Plain, one_line(&format!("{place}{}", defect.what)));
+        line.push(Style::Plain, words_of(defect));
         out.line(&line);
     }
     if defects.len() > MAX_DEFECTS {
@@ -256,24 +297,36 @@ fn head(
     Ok(())
 }
 
-/// Returns the number of blocks, their compression and sizes.
-fn blocks_line(container: &dyn Container) -> Result<String> {
+/// The first blocks of a file.
+struct AllBlocks {
+    count: usize,
+    /// Codecs, and the number of their blocks.
+    codecs: BTreeMap<String, usize>,
+    stored: u64,
+    decoded: u64,
+}
+
+fn all_blocks(container: &dyn Container) -> Result<AllBlocks> {
     let count = container.block_count()?;
-    if count == 0 {
-        return Ok("none".to_owned());
-    }
     let mut codecs: BTreeMap<String, usize> = BTreeMap::new();
     let mut stored: u64 = 0;
     let mut decoded: u64 = 0;
     for n in 0..count.min(MAX_BLOCKS) {
         let facts = container.block(n)?.facts;
-        let number = |key: &str| facts.get(key).and_then(|size| size.parse().ok());
-        let size: u64 = number("used_size").or_else(|| number("cbytes")).unwrap_or(facts.data_size);
-        stored = stored.saturating_add(size);
+        stored = stored.saturating_add(stored_size(&facts));
         decoded = decoded.saturating_add(facts.data_size);
         if let Some(codec) = describe::codec_of(&facts) {
             *codecs.entry(codec).or_default() += 1;
         }
+    }
+    Ok(AllBlocks { count, codecs, stored, decoded })
+}
+
+/// Returns the number of blocks, their compression and sizes.
+fn blocks_line(container: &dyn Container) -> Result<String> {
+    let AllBlocks { count, codecs, stored, decoded } = all_blocks(container)?;
+    if count == 0 {
+        return Ok("none".to_owned());
     }
     let mut text = format!("{count}");
     let named: Vec<String> = codecs.iter().map(|(codec, uses)| format!("{uses} {codec}")).collect();
@@ -288,6 +341,12 @@ fn blocks_line(container: &dyn Container) -> Result<String> {
         text += &format!(" in the first {MAX_BLOCKS}");
     }
     Ok(text)
+}
+
+/// Returns the size of a block in the file.
+fn stored_size(facts: &Facts) -> u64 {
+    let number = |key: &str| facts.get(key).and_then(|size| size.parse().ok());
+    number("used_size").or_else(|| number("cbytes")).unwrap_or(facts.data_size)
 }
 
 /// A listener without interest in the tree.
@@ -321,10 +380,8 @@ fn arrays(container: &dyn Container, out: &mut LineWriter<'_>) -> Result<()> {
         let mut line = TextLine::of(Style::Key, format!("  {}: ", one_line(&path)));
         let shape: Vec<String> = shape.iter().map(u64::to_string).collect();
         let mut text = format!("{datatype} ({})", shape.join(", "));
-        if let ArraySource::Block(number) = source
-            && let Some(block) = blocks.block(Some(number))
-        {
-            text += &format!(" {}", data_size(block.stored));
+        if let Some(stored) = blocks.stored(&source) {
+            text += &format!(" {stored}");
         }
         line.push(Style::Type, one_line(&text));
         out.line(&line);
@@ -356,8 +413,29 @@ impl<'c> ContainerBlocks<'c> {
             },
         };
         let facts = self.container.block(number)?.facts;
-        let stored = facts.get("used_size").and_then(|size| size.parse().ok()).unwrap_or(facts.data_size);
-        Ok(Some(describe::BlockSize { codec: describe::codec_of(&facts), stored }))
+        Ok(Some(describe::BlockSize { codec: describe::codec_of(&facts), stored: stored_size(&facts) }))
+    }
+
+    /// Returns codec and size of an array as they are stored.
+    fn stored(&self, source: &ArraySource) -> Option<String> {
+        let (codec, stored) = match source {
+            ArraySource::Block(number) => {
+                self.block(Some(*number)).map(|block| (block.codec, block.stored))?
+            }
+            ArraySource::Text(place) if place == IN_BLOCKS => {
+                let all = all_blocks(self.container).inspect_err(|error| self.keep(error)).ok()?;
+                (all.count <= MAX_BLOCKS).then_some((all.codecs.into_keys().next(), all.stored))?
+            }
+            ArraySource::Text(_) => return None,
+        };
+        let codec = codec.map_or_else(String::new, |codec| format!("{codec} "));
+        Some(format!("{codec}{}", data_size(stored)))
+    }
+
+    fn keep(&self, error: &Error) {
+        if error.is_of_reading() {
+            self.unread.borrow_mut().get_or_insert_with(|| error.clone());
+        }
     }
 
     /// Returns the error of a block that can't be read now.
@@ -368,12 +446,7 @@ impl<'c> ContainerBlocks<'c> {
 
 impl Blocks for ContainerBlocks<'_> {
     fn block(&self, number: Option<usize>) -> Option<describe::BlockSize> {
-        self.try_block(number).unwrap_or_else(|error| {
-            if error.is_of_reading() {
-                self.unread.borrow_mut().get_or_insert(error);
-            }
-            None
-        })
+        self.try_block(number).inspect_err(|error| self.keep(error)).unwrap_or(None)
     }
 
     fn is_missing(&self, number: Option<usize>) -> bool {

@@ -8,16 +8,15 @@ use clap::Args;
 
 use super::action::ACTION;
 use super::look::LOOK;
-use super::{at_least_one, complain, terminal};
+use super::{at_least_one, complain, open, terminal};
 use crate::cache::Cache;
-use crate::error::{Kind, Result, one_line};
+use crate::error::{Error, Kind, Result, beginning, columns, one_line, padded};
 use crate::exit;
-use crate::files::{FilesToRead, Found};
-use crate::format::{self, Container, Context};
+use crate::files::{FilesToRead, Found, parallel};
+use crate::format::Container;
 use crate::info::{self, FileSummary, InfoForm};
-use crate::named::Servers;
+use crate::named::{self, Servers};
 use crate::options::Options;
-use crate::source::BufferedSource;
 
 /// Cache budget in bytes.
 const CACHE_BUDGET: u64 = 4 << 20;
@@ -34,8 +33,8 @@ const ALIGNED: usize = 500;
 pub(super) struct InfoArguments {
     /// Show what is in each FILE on one screen: product, blocks, and the tree with its arrays and tables
     ///
-    /// A directory is shown with a line for each file in it. The output is as wide as the terminal, and coloured on
-    /// a terminal unless NO_COLOR is set.
+    /// A directory is shown with a line for each file in it; the exit status is 1 if one of them is damaged. The output
+    /// is as wide as the terminal, and coloured on a terminal unless NO_COLOR is set.
     #[arg(long, help_heading = LOOK, group = ACTION)]
     info: bool,
 
@@ -45,18 +44,41 @@ pub(super) struct InfoArguments {
 }
 
 impl InfoArguments {
-    /// Describes each file; the exit status is that of the last failure.
+    /// Describes each file. The exit status is that of the last failure; a damaged file in a directory is one.
     pub(super) fn run(&self, paths: &[PathBuf], options: &Options, all: bool) -> Result<u8> {
         let paths = at_least_one(paths, "--info needs at least one FILE or directory")?;
         let form = self.form(all);
         let servers = Servers::new(&options.remote, &Arc::new(Cache::new(SERVERS_BUDGET)));
         let files = FilesToRead::new(paths.iter().cloned(), &servers);
         let mut out = BufWriter::new(stdout().lock());
-        match each(files, form, &mut out) {
+        let mut printing = Printing { form, rows: Rows::default(), shown: 0, damaged: 0, status: exit::OK };
+        let mut unseen: Vec<PathBuf> = paths.iter().map(|path| named::shown(path)).collect();
+        let work = |file: Found| {
+            let row = (!file.is_named())
+                .then(|| open(&file, CACHE_BUDGET).and_then(|opened| InfoRow::of(file.label(), &*opened)));
+            (file, row)
+        };
+        let report = |(file, row): (Found, Option<Result<InfoRow>>)| {
+            let is_shown = printing.take(&file, row, &mut out)?;
+            unseen.retain(|path| !is_shown || !file.label().starts_with(path));
+            Ok::<_, Error>(())
+        };
+        let read = parallel::each(files, parallel::threads_for(None), &work, report);
+        match read.and_then(|()| printing.rows.write(form, &mut out)) {
             // A reader that closes the pipe early, such as head, is no failure.
-            Err(error) if error.kind() == Kind::System(libc::EPIPE) => Ok(exit::OK),
-            result => result,
+            Err(error) if error.kind() == Kind::System(libc::EPIPE) => return Ok(exit::OK),
+            printed => printed?,
         }
+        for path in unseen.iter().filter(|path| printing.shown == 0 || path.is_dir()) {
+            complain(&format!("{}: no files of a known format", path.display()));
+        }
+        if printing.damaged > 0 {
+            let damaged = printing.damaged;
+            let count = printing.rows.count;
+            let advice = "--info FILE says how, --check reads the data";
+            complain(&format!("{damaged} of {count} files are damaged; {advice}"));
+        }
+        Ok(printing.status)
     }
 
     fn form(&self, all: bool) -> InfoForm {
@@ -73,47 +95,55 @@ impl InfoArguments {
     }
 }
 
-fn each(files: impl Iterator<Item = Found>, form: InfoForm, out: &mut dyn Write) -> Result<u8> {
-    let context = Context::new(Arc::new(Cache::with_threads(CACHE_BUDGET, 1)));
-    let mut status = exit::OK;
-    let mut rows = Rows::default();
-    let mut shown = 0;
-    for file in files {
-        let is_named = match &file {
-            Found::Local { is_named, .. } => *is_named,
-            Found::Elsewhere(file) => file.is_named,
-            Found::Failed(..) => true,
-        };
-        let opened =
-            file.open().and_then(|source| format::open(Arc::new(BufferedSource::new(source)), &context));
-        let described = opened.and_then(|container| {
-            if is_named {
-                rows.write(form, out)?;
-                if shown > 0 {
+/// The output, and what it was about.
+struct Printing {
+    form: InfoForm,
+    rows: Rows,
+    /// Number of files that are shown.
+    shown: usize,
+    /// Number of files in directories that are damaged.
+    damaged: usize,
+    status: u8,
+}
+
+impl Printing {
+    /// Prints a file: all of it, or its row if it was found in a directory. Returns false if it is passed over.
+    fn take(&mut self, file: &Found, row: Option<Result<InfoRow>>, out: &mut dyn Write) -> Result<bool> {
+        let form = self.form;
+        let described = match row {
+            Some(row) => row.and_then(|row| {
+                self.damaged += usize::from(row.is_damaged());
+                self.status = self.status.max(if row.is_damaged() { exit::DAMAGED } else { exit::OK });
+                let is_slow = matches!(file, Found::Elsewhere(_));
+                if is_slow && !self.rows.has_title {
+                    // Any of the columns may be needed later.
+                    self.rows.widths = COLUMNS.map(|column| column.title.len());
+                }
+                self.rows.add(row);
+                // Who waits for a server sees each file at once.
+                if is_slow || self.rows.rows.len() > ALIGNED { self.rows.write(form, out) } else { Ok(()) }
+            }),
+            None => open(file, CACHE_BUDGET).and_then(|container| {
+                self.rows.write(form, out)?;
+                if self.shown > 0 {
                     writeln!(out)?;
                 }
-                shown += 1;
                 info::write(&*container, &file.label().to_string_lossy(), form, out)
-            } else {
-                shown += 1;
-                rows.add(file.label(), &*container)?;
-                if rows.rows.len() > ALIGNED { rows.write(form, out) } else { Ok(()) }
-            }
-        });
+            }),
+        };
         match described {
             Ok(()) => {}
-            Err(error) if file.is_passed_over(&error) => {}
+            Err(error) if file.is_passed_over(&error) => return Ok(false),
             Err(error) if error.kind() == Kind::System(libc::EPIPE) => return Err(error),
             Err(error) => {
                 out.flush()?;
                 complain(&error.of(file.label()).to_string());
-                status = exit::FAILED;
+                self.status = exit::FAILED;
             }
         }
+        self.shown += 1;
+        Ok(true)
     }
-    rows.write(form, out)?;
-    out.flush()?;
-    Ok(status)
 }
 
 /// A column of the table of files.
@@ -129,9 +159,10 @@ const fn column(title: &'static str, fact: &'static str, least_width: usize) -> 
     InfoColumn { title, fact, least_width }
 }
 
-const COLUMNS: [InfoColumn; 8] = [
+const COLUMNS: [InfoColumn; 9] = [
     column("FILE", "", usize::MAX),
     column("SIZE", "", usize::MAX),
+    column("STATE", "", usize::MAX),
     column("PRODUCT", "product", 12),
     column("FILTER", "filter", usize::MAX),
     column("INSTRUMENT", "instrument", 10),
@@ -140,17 +171,14 @@ const COLUMNS: [InfoColumn; 8] = [
     column("TARGET", "target", 10),
 ];
 /// The numbers of the columns in the order in which they are cut.
-const CUT_FIRST: [usize; 4] = [2, 6, 4, 7];
+const CUT_FIRST: [usize; 4] = [3, 7, 5, 8];
 
-/// The files of a directory, a line each.
-#[derive(Debug, Default)]
-struct Rows {
-    rows: Vec<[String; COLUMNS.len()]>,
-    has_title: bool,
-}
+/// The line of a file.
+#[derive(Debug)]
+struct InfoRow([String; COLUMNS.len()]);
 
-impl Rows {
-    fn add(&mut self, path: &Path, container: &dyn Container) -> Result<()> {
+impl InfoRow {
+    fn of(path: &Path, container: &dyn Container) -> Result<Self> {
         let summary: FileSummary = info::summary(container)?;
         let facts = summary.facts();
         let fact = |name: &str| {
@@ -161,11 +189,35 @@ impl Rows {
         let mut row = COLUMNS.map(|column| fact(column.fact));
         row[0] = one_line(&path.to_string_lossy());
         row[1] = size;
-        if row[2].is_empty() {
-            container.format().clone_into(&mut row[2]);
+        if !info::damage(container)?.is_empty() {
+            "damaged".clone_into(&mut row[2]);
         }
-        self.rows.push(row);
-        Ok(())
+        if row[3].is_empty() {
+            container.format().clone_into(&mut row[3]);
+        }
+        Ok(Self(row))
+    }
+
+    fn is_damaged(&self) -> bool {
+        !self.0[2].is_empty()
+    }
+}
+
+/// The files of a directory, a line each.
+#[derive(Debug, Default)]
+struct Rows {
+    rows: Vec<[String; COLUMNS.len()]>,
+    /// The widths of the columns so far.
+    widths: [usize; COLUMNS.len()],
+    /// Number of all rows.
+    count: usize,
+    has_title: bool,
+}
+
+impl Rows {
+    fn add(&mut self, row: InfoRow) {
+        self.rows.push(row.0);
+        self.count += 1;
     }
 
     /// Writes the collected rows with aligned columns, without those that are empty.
@@ -174,11 +226,12 @@ impl Rows {
         if rows.is_empty() {
             return Ok(());
         }
-        let width_of = |n: usize| match rows.iter().map(|row| row[n].chars().count()).max() {
-            None | Some(0) => 0,
-            Some(width) => width.max(COLUMNS[n].title.len()),
+        let width_of = |n: usize| match rows.iter().map(|row| columns(&row[n])).max() {
+            None | Some(0) => self.widths[n],
+            Some(width) => width.max(COLUMNS[n].title.len()).max(self.widths[n]),
         };
         let mut widths: [usize; COLUMNS.len()] = std::array::from_fn(width_of);
+        self.widths = widths;
         // Programs that search the lines get them in full.
         let line_width = if form.all { None } else { terminal::size().map(|(width, _)| width) };
         let form = InfoForm { width: line_width.unwrap_or(usize::MAX), ..form };
@@ -196,7 +249,7 @@ impl Rows {
             for (cell, width) in row.iter().zip(widths) {
                 if width > 0 {
                     let cell = if cell.is_empty() { "-" } else { cell };
-                    line += &format!("{:width$}  ", cut(cell, width));
+                    line += &padded(&cut(cell, width), width + 2);
                 }
             }
             writeln!(out, "{}", info::cut_line(line.trim_end(), form))?;
@@ -207,15 +260,14 @@ impl Rows {
 
 /// Returns the beginning of a text; of a date, the day.
 fn cut(text: &str, width: usize) -> String {
-    if text.chars().count() <= width {
+    if columns(text) <= width {
         return text.to_owned();
     }
     if width >= 10 && text.as_bytes().get(10) == Some(&b'T') && text.starts_with(|c: char| c.is_ascii_digit())
     {
         return text.chars().take(10).collect();
     }
-    let start: String = text.chars().take(width.saturating_sub(1)).collect();
-    start + "…"
+    beginning(text, width.saturating_sub(1)).to_owned() + "…"
 }
 
 #[cfg(test)]
@@ -227,5 +279,6 @@ mod tests {
         assert_eq!(cut("ImageModel, wfi_image (stsci.edu)", 12), "ImageModel,…");
         assert_eq!(cut("2020-01-01T00:00:00.000", 10), "2020-01-01");
         assert_eq!(cut("F158", 4), "F158");
+        assert_eq!(cut("銀河系", 5), "銀河…");
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{exit, print};
 use crate::daemon::{self, ListedMount};
-use crate::error::{Result, in_json, one_line};
+use crate::error::{Result, columns, in_json, one_line, padded};
 
 /// Prints the mounts as a table, or with `json` as an object a line.
 pub(super) fn mounts(json: bool) -> Result<u8> {
@@ -42,9 +42,9 @@ fn table(mounts: &[ListedMount]) -> String {
         ]
     }));
     let widths: Vec<usize> =
-        (0..5).map(|n| rows.iter().map(|row| row[n].chars().count()).max().unwrap_or(0)).collect();
+        (0..5).map(|n| rows.iter().map(|row| columns(&row[n])).max().unwrap_or(0)).collect();
     let line = |row: &[String; 5]| {
-        let cells = row.iter().zip(&widths).map(|(cell, &width)| format!("{cell:width$}"));
+        let cells = row.iter().zip(&widths).map(|(cell, &width)| padded(cell, width));
         format!("{}\n", cells.collect::<Vec<_>>().join("  ").trim_end())
     };
     rows.iter().map(line).collect()

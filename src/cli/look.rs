@@ -50,8 +50,8 @@ pub(super) struct LookArguments {
 
     /// Write the picture of FILE to OUT.png, at most 256 pixels wide and high
     ///
-    /// It is preview.png, or the first picture in preview/, with the instrument and the filter below. A
-    /// file without pictures gets the text of --info. File managers call this for their thumbnails.
+    /// It is preview.png, or the first picture in preview/, with the instrument and the filter below, and DAMAGED
+    /// if the file is. A file without pictures gets the text of --info. File managers call this for their thumbnails.
     #[arg(long, help_heading = LOOK, group = ACTION)]
     thumbnail: bool,
 

@@ -83,8 +83,8 @@ const CONTENT: &str = "  tree.yaml        the exact text of the tree; edit it wi
   .asdf-mount/blocks.yaml
                    offset, sizes, compression and checksum of each block
                    (also getfattr -d blocks/0.bin)
-  .asdf-mount/index.html of a directory
-                   a gallery of the files in it
+  index.html of a directory
+                   a gallery of the files in it, which ls leaves out
   GSD files have arrays/, tables/ and refs.json; Bloscpack files have
   arrays/, data.bin, meta.json and refs.json, Blosc2 files all but refs.json.
 
@@ -157,7 +157,7 @@ fn exit_status() -> String {
      --index: all files are sound; with --dry-run: the text would be
      saved, or is the saved one
   {}  failure, with one line on stderr that gives the reason; with
-     --check or --index: a file is damaged
+     --check, --index or --info of a directory: a file is damaged
   {}  invalid arguments; with --check, --index or --catalog: a file
      can't be read; with --check: the report can't be written
   {}  with --dry-run: the text would be refused

@@ -40,6 +40,71 @@ pub(crate) fn to_json(value: &(impl serde::Serialize + ?Sized)) -> String {
     in_json(&serde_json::to_string(value).unwrap_or_default()).into_owned()
 }
 
+/// The first and last characters of the blocks that terminals show two columns wide, and of those that have no column of
+/// their own.
+const WIDE: [(char, char); 14] = [
+    ('\u{1100}', '\u{115f}'),
+    ('\u{2e80}', '\u{303e}'),
+    ('\u{3041}', '\u{33ff}'),
+    ('\u{3400}', '\u{4dbf}'),
+    ('\u{4e00}', '\u{a4cf}'),
+    ('\u{a960}', '\u{a97c}'),
+    ('\u{ac00}', '\u{d7a3}'),
+    ('\u{f900}', '\u{faff}'),
+    ('\u{fe30}', '\u{fe6f}'),
+    ('\u{ff01}', '\u{ff60}'),
+    ('\u{ffe0}', '\u{ffe6}'),
+    ('\u{1f300}', '\u{1f64f}'),
+    ('\u{1f680}', '\u{1faff}'),
+    ('\u{20000}', '\u{3fffd}'),
+];
+const COMBINING: [(char, char); 9] = [
+    ('\u{300}', '\u{36f}'),
+    ('\u{483}', '\u{489}'),
+    ('\u{591}', '\u{5bd}'),
+    ('\u{610}', '\u{61a}'),
+    ('\u{64b}', '\u{65f}'),
+    ('\u{1ab0}', '\u{1aff}'),
+    ('\u{20d0}', '\u{20f0}'),
+    ('\u{200b}', '\u{200d}'),
+    ('\u{fe00}', '\u{fe0f}'),
+];
+
+fn columns_of(letter: char) -> usize {
+    let is_in =
+        |blocks: &[(char, char)]| blocks.iter().any(|(first, last)| (*first..=*last).contains(&letter));
+    if letter.is_ascii() {
+        1
+    } else if is_in(&COMBINING) {
+        0
+    } else {
+        1 + usize::from(is_in(&WIDE))
+    }
+}
+
+/// Returns the number of columns that a terminal shows a text in.
+pub(crate) fn columns(text: &str) -> usize {
+    text.chars().map(columns_of).sum()
+}
+
+/// Returns the beginning of a text, as much of it as a terminal shows in this number of columns.
+pub(crate) fn beginning(text: &str, width: usize) -> &str {
+    let mut room = width;
+    let too_long = text.char_indices().find(|(_, letter)| match room.checked_sub(columns_of(*letter)) {
+        Some(rest) => {
+            room = rest;
+            false
+        }
+        None => true,
+    });
+    too_long.and_then(|(end, _)| text.get(..end)).unwrap_or(text)
+}
+
+/// Returns a text with blanks up to this number of columns.
+pub(crate) fn padded(text: &str, width: usize) -> String {
+    format!("{text}{}", " ".repeat(width.saturating_sub(columns(text))))
+}
+
 fn escaped(
     text: &str,
     is_unsafe: impl Fn(char) -> bool,

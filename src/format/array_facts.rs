@@ -91,6 +91,9 @@ impl fmt::Display for ElementType {
     }
 }
 
+/// The source of an array that is in all blocks of its file.
+pub(crate) const IN_BLOCKS: &str = "blocks";
+
 /// The place of an array's elements: in JSON a number or a text.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(untagged)]

@@ -1,5 +1,7 @@
 //! A line of styled text.
 
+use crate::error::{beginning, columns};
+
 /// The style of a part of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Style {
@@ -45,16 +47,16 @@ impl TextLine {
         &self.parts
     }
 
-    /// Returns the text, at most `width` characters.
+    /// Returns the text, at most `width` columns of a terminal.
     pub(super) fn text(&self, width: usize, colour: bool) -> String {
         let mut room = width;
         let mut out = String::new();
-        let mut rest: usize = self.parts.iter().map(|(_, text)| text.chars().count()).sum();
+        let mut rest: usize = self.parts.iter().map(|(_, text)| columns(text)).sum();
         for (style, text) in &self.parts {
-            let count = text.chars().count();
+            let count = columns(text);
             let is_cut = rest > room && count >= room;
-            let mut shown: String =
-                text.chars().take(if is_cut { room.saturating_sub(1) } else { count }).collect();
+            let mut shown =
+                (if is_cut { beginning(text, room.saturating_sub(1)) } else { text.as_str() }).to_owned();
             if is_cut {
                 shown.push('…');
             }
@@ -88,5 +90,10 @@ mod tests {
         assert_eq!(line.text(4, false), "ab:…");
         assert_eq!(line.text(1, false), "…");
         assert_eq!(line.text(99, true), "\x1b[34mab: \x1b[0mcdé");
+        // A wide character takes two columns, an accent none.
+        let wide = TextLine::of(Style::Plain, "銀河e\u{301}x".to_owned());
+        assert_eq!(wide.text(6, false), "銀河e\u{301}x");
+        assert_eq!(wide.text(5, false), "銀河…");
+        assert_eq!(wide.text(4, false), "銀…");
     }
 }

@@ -46,7 +46,7 @@ use super::{ContainerBlocks, FileSummary, InfoForm, blocks_line, data_size, fact
 use crate::content::dir::{File, Renewal};
 use crate::content::{Content, copy_from, npy};
 use crate::error::{Error, Kind, Result};
-use crate::format::{Container, Severity};
+use crate::format::Container;
 use crate::product;
 use crate::yaml::read::{Unread, each_event};
 use crate::yaml::survey::Commented;
@@ -618,7 +618,7 @@ impl Page {
     ) -> Result<String> {
         match slot {
             Slot::Picture => image::html(&self.container),
-            Slot::State => Ok(self.state()),
+            Slot::State => self.state(),
             Slot::Sky { path, ra, dec } => sky::html(views, path.as_deref(), ra.as_deref(), dec.as_deref()),
             Slot::Statistics(row) => sample::statistics(views, row, budget),
             Slot::Reference(row) => references::cells(views, row, budget),
@@ -629,22 +629,19 @@ impl Page {
         }
     }
 
-    fn state(&self) -> String {
-        let defects = self.container.defects();
-        let damage: Vec<_> = defects.iter().filter(|defect| defect.severity == Severity::Damage).collect();
+    fn state(&self) -> Result<String> {
+        let damage = super::damage(&*self.container)?;
         if damage.is_empty() {
-            return "<p class=\"good\">No damage found in the headers</p>".to_owned();
+            return Ok("<p class=\"good\">No damage found in the headers</p>".to_owned());
         }
         let mut text = String::from("<ul class=\"bad\" aria-label=\"Damage\">");
         for defect in damage.iter().take(MAX_DEFECTS) {
-            let place = defect.block.map_or_else(String::new, |block| format!("block {block}: "));
-            let what = html::cut(&defect.what, 120);
-            text += &format!("<li>{}</li>", escape(&format!("{place}{what}")));
+            text += &format!("<li>{}</li>", escape(&html::cut(&super::words_of(defect), 120)));
         }
         if damage.len() > MAX_DEFECTS {
             text += &format!("<li>… {} more in .asdf-mount/status.yaml</li>", damage.len() - MAX_DEFECTS);
         }
-        text + "</ul>"
+        Ok(text + "</ul>")
     }
 }
 

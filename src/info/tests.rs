@@ -161,3 +161,22 @@ fn sizes_have_three_digits() {
         assert_eq!(data_size(bytes), text);
     }
 }
+
+#[test]
+fn an_array_of_blosc2_has_its_stored_size() {
+    let context = Context::new(Arc::new(Cache::new(1 << 20)));
+    let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/blosc2/");
+    // The sizes are those of `cbytes` in the frame's header, as python-blosc2 tells them.
+    for (name, line) in [
+        ("whole.b2nd", "\n  data: uint16 (20, 20) zstd 342 B\n"),
+        ("even_row.b2nd", "\n  data: int64 (1000) zstd 1.6 kB\n"),
+        ("cube.b2nd", "\n  data: int16 (7, 11, 13) zstd 5.6 kB\n"),
+    ] {
+        let bytes = std::fs::read(format!("{fixtures}{name}")).unwrap();
+        let file = format::open(Arc::new(MemorySource(bytes)), &context).unwrap();
+        let mut text = Vec::new();
+        write(&*file, name, InfoForm::PLAIN, &mut text).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        assert!(text.contains(line), "{text}");
+    }
+}

@@ -9,7 +9,7 @@ use super::copy::{self, CopyTarget, Failure, Range};
 use super::{Look, again};
 use crate::content::caption::{columns_of_text, rows_of_text};
 use crate::content::picture::Picture;
-use crate::error::{Error, Result};
+use crate::error::{Error, Kind, Result};
 use crate::info::InfoForm;
 use crate::local::stat::FileKind;
 
@@ -29,15 +29,29 @@ impl Look {
     /// The file can't be read.
     pub(crate) fn thumbnail(&self, size: u32) -> Result<Vec<u8>> {
         let size = size as usize;
-        let Some(path) = self.picture_path()? else {
-            let rows = rows_of_text(size);
-            let form =
-                InfoForm { width: columns_of_text(size), rows, children: rows as u64, ..InfoForm::PLAIN };
-            // The fonts have no ellipsis.
-            let text = self.vfs.info(form)?.replace('…', "»");
-            return Ok(Picture::of_text(size, text.lines().map(str::trim_start)).encode()?);
+        let picture = match self.picture_path()? {
+            Some(path) => self.picture(&path, size),
+            None => return self.text(size),
         };
-        let reader = self.file_at(&path)?;
+        match picture {
+            // The text tells the damage.
+            Err(error) if error.kind() == Kind::Damaged => self.text(size),
+            picture => Ok(picture?.encode()?),
+        }
+    }
+
+    /// Returns what `--info` says as a picture.
+    fn text(&self, size: usize) -> Result<Vec<u8>> {
+        let rows = rows_of_text(size);
+        let form = InfoForm { width: columns_of_text(size), rows, children: rows as u64, ..InfoForm::PLAIN };
+        // The fonts have no ellipsis.
+        let text = self.vfs.info(form)?.replace('…', "»");
+        Ok(Picture::of_text(size, text.lines().map(str::trim_start)).encode()?)
+    }
+
+    /// Returns the picture at a path, scaled, with a caption.
+    fn picture(&self, path: &Path, size: usize) -> Result<Picture> {
+        let reader = self.file_at(path)?;
         if reader.content()?.len() > MAX_PICTURE {
             return Err(Error::unsupported("the picture is too large"));
         }
@@ -48,12 +62,14 @@ impl Look {
         })?;
         let picture =
             Picture::decode(&bytes.0).ok_or_else(|| Error::unsupported("the picture can't be decoded"))?;
-        let summary = self.vfs.summary_of_picture(in_previews(&path).as_deref())?;
+        let summary = self.vfs.summary_of_picture(in_previews(path).as_deref())?;
         let names = ["instrument", "filter"];
-        let known: Vec<&str> = names.into_iter().filter_map(|name| summary.get(name)).collect();
+        let damage = self.vfs.is_damaged()?.then_some("DAMAGED");
+        let known: Vec<&str> =
+            damage.into_iter().chain(names.into_iter().filter_map(|name| summary.get(name))).collect();
         // Tiny pictures are seen, too.
         let picture = picture.enlarged(size / 2);
-        Ok(picture.captioned(&known.join(" "), size).encode()?)
+        Ok(picture.captioned(&known.join(" "), size))
     }
 
     /// Returns the path of the picture of the whole file, or of the first picture.

@@ -157,6 +157,14 @@ impl Vfs {
         info::summary_of_picture(&*self.container()?, path)
     }
 
+    /// True if the headers or the tree of the only file tell damage.
+    ///
+    /// # Errors
+    /// A directory is shown, or the file can't be read.
+    pub(crate) fn is_damaged(&self) -> Result<bool> {
+        Ok(!info::damage(&*self.container()?)?.is_empty())
+    }
+
     /// Returns a line about the damage of a mounted local file. Elsewhere, the search takes requests, for which
     /// programs would have to wait.
     pub(super) fn damage(&self) -> Option<String> {

@@ -11,8 +11,8 @@ use crate::content::dir::{Attributes, Node};
 use crate::content::{Content, Slice, Text, UnreadableText, npy};
 use crate::error::{self, Error, Result, if_readable};
 use crate::format::{
-    ArrayFacts, ArraySource, Block, Container, Context, Defect, ElementType, Listener, Severity, Views,
-    buffered,
+    ArrayFacts, ArraySource, Block, Container, Context, Defect, ElementType, IN_BLOCKS, Listener, Severity,
+    Views, buffered,
 };
 use crate::source::{Source, SourceStat};
 
@@ -135,7 +135,7 @@ impl Container for Blosc2File {
                 path: "data".to_owned(),
                 datatype: ElementType::of_numpy(&array.descr),
                 shape: array.shape.clone(),
-                source: if is_one { ArraySource::Block(0) } else { ArraySource::Text("blocks".to_owned()) },
+                source: if is_one { ArraySource::Block(0) } else { ArraySource::Text(IN_BLOCKS.to_owned()) },
             });
         }
         Ok(())

@@ -10,8 +10,7 @@ use crate::content::dir::{Dir, EntryKind, Node};
 use crate::content::{ByteOrder, Content, Datatype, npy};
 use crate::error::{Error, Result};
 use crate::format::{ArrayFacts, ArraySource, Container, ElementType, Listener};
-use crate::info::describe::Blocks;
-use crate::info::{ContainerBlocks, data_size};
+use crate::info::ContainerBlocks;
 use crate::yaml::event::Event;
 
 /// Maximum number of arrays in the table, and in the folded list after it.
@@ -260,16 +259,10 @@ pub(super) fn found(
     let blocks = ContainerBlocks::of(&**container);
     for ArrayFacts { path, datatype, shape, source } in facts {
         let weight = shape.iter().fold(1, |count: u64, len| count.saturating_mul(*len));
-        let stored = match &source {
-            ArraySource::Block(number) => {
-                let block = blocks.block(Some(*number));
-                block.map_or_else(String::new, |block| {
-                    let codec = block.codec.map_or_else(String::new, |codec| format!("{codec} "));
-                    format!("{codec}{}", data_size(block.stored))
-                })
-            }
+        let stored = blocks.stored(&source).unwrap_or_else(|| match &source {
+            ArraySource::Block(_) => String::new(),
             ArraySource::Text(text) => cut(text, 60),
-        };
+        });
         let dotted = path.replace('/', ".");
         let parent = dotted.rsplit_once('.').map_or("", |(parent, _)| parent);
         let unit = units.get(parent).or_else(|| units.get(dotted.as_str())).map(|unit| (*unit).to_owned());
@@ -320,12 +313,17 @@ pub(super) fn table(found: &FoundArrays, plan: &mut Plan) {
         plan.push("<p>The file has no arrays.</p>\n</section>\n");
         return;
     }
-    plan.push(
+    let values = if large.len() > MAX_STATISTICS {
+        format!("; values are read of the first {MAX_STATISTICS} arrays")
+    } else {
+        String::new()
+    };
+    plan.push(&format!(
         "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Arrays\">\n<table>\n<caption>Images and large \
-         arrays first; links lead to files beside this page</caption>\n<thead><tr><th scope=\"col\">Array</th><th \
+         arrays first; links lead to files beside this page{values}</caption>\n<thead><tr><th scope=\"col\">Array</th><th \
          scope=\"col\">Type</th><th scope=\"col\">Shape</th><th scope=\"col\">Unit</th><th \
-         scope=\"col\">Stored</th><th scope=\"col\">Values</th><th scope=\"col\">Files</th></tr></thead>\n<tbody>\n",
-    );
+         scope=\"col\">Stored</th><th scope=\"col\">Values</th><th scope=\"col\">Files</th></tr></thead>\n<tbody>\n"
+    ));
     for (number, row) in large.iter().take(MAX_ROWS).enumerate() {
         plan.push(&format!(
             "<tr><th scope=\"row\">{}</th>",
@@ -351,9 +349,18 @@ pub(super) fn table(found: &FoundArrays, plan: &mut Plan) {
     plan.push("</tbody>\n</table>\n</div>\n");
     let rest: Vec<&ArrayRow> = large.into_iter().skip(MAX_ROWS).chain(small).collect();
     if !rest.is_empty() {
+        let has = |what: &dyn Fn(&ArrayRow) -> bool| rest.iter().any(|row| what(row));
+        let kinds = [
+            ("arrays", found.count > found.rows.len() || has(&|row| !row.is_inline && !row.is_column)),
+            ("inline arrays", has(&|row| row.is_inline && !row.is_column)),
+            ("columns of tables", has(&|row| row.is_column)),
+        ];
+        let kinds: Vec<&str> =
+            kinds.iter().filter(|(_, is_there)| *is_there).map(|(kind, _)| *kind).collect();
         plan.push(&format!(
-            "<details>\n<summary>{} more: small or inline arrays, columns of tables</summary>\n<ul>\n",
-            found.count - found.rows.len() + rest.len()
+            "<details>\n<summary>{} more: {}</summary>\n<ul>\n",
+            found.count - found.rows.len() + rest.len(),
+            kinds.join(", ")
         ));
         for row in rest.iter().take(MAX_SMALL) {
             plan.push(&format!(

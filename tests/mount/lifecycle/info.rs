@@ -1,6 +1,10 @@
 //! `--info`, and `.asdf-mount/info.txt`.
 
 use std::fs;
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
 
 use crate::common::daemon::{Bench, SAMPLE, failed, succeeded};
 use crate::common::site::Site;
@@ -84,6 +88,151 @@ fn a_directory_has_a_line_for_each_file() {
     assert!(failed(&missing, 1).contains("missing.asdf"));
     failed(&bench.run(["--info"]), 2);
     failed(&bench.run(["--info", "-L", "0", "x"]), 2);
+}
+
+#[test]
+fn a_directory_tells_its_damaged_files() {
+    let bench = Bench::new();
+    let sound = fs::read(SAMPLE).unwrap();
+    let text = String::from_utf8_lossy(&sound).into_owned();
+    let end = text.find("\n...").unwrap();
+    fs::create_dir_all(bench.path("data/below")).unwrap();
+    fs::write(bench.path("data/sound.asdf"), &sound).unwrap();
+    // Cut off in a block, between two blocks, and in the tree; a tree that is not valid; a block that is not there.
+    fs::write(bench.path("data/below/block.asdf"), &sound[..5000]).unwrap();
+    let blocks = [0, 1].map(|n| text[..].match_indices("\u{fffd}BLK").nth(n).is_some());
+    assert_eq!(blocks, [true; 2]);
+    let second = sound.windows(4).enumerate().filter(|(_, four)| *four == b"\xd3BLK").nth(1).unwrap().0;
+    fs::write(bench.path("data/between.asdf"), &sound[..second]).unwrap();
+    fs::write(bench.path("data/tree.asdf"), &sound[..end]).unwrap();
+    let at = text.find("\nobject: {").unwrap() + 9;
+    fs::write(bench.path("data/yaml.asdf"), [&sound[..at], b"[", &sound[at + 1..]].concat()).unwrap();
+    let names = ["below/block", "between", "tree", "yaml"];
+    let output = bench.run(["--info", "data"]);
+    let (rows, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(said, "asdf-mount: 4 of 5 files are damaged; --info FILE says how, --check reads the data\n");
+    for line in rows.lines().skip(1) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let state = if words[0] == "data/sound.asdf" { "-" } else { "damaged" };
+        assert_eq!(words[3], state, "{rows}");
+    }
+    // As --info says it of each.
+    for name in names {
+        let text = printed(&bench, &["--info", &format!("data/{name}.asdf")]);
+        assert!(text.contains("\ndamage     ") && !text.contains("\nstate "), "{text}");
+        assert_eq!(bench.run(["--check", "-q", &format!("data/{name}.asdf")]).status.code(), Some(1));
+        let page = printed(&bench, &["--cat", &format!("data/{name}.asdf"), "index.html"]);
+        assert!(page.contains("aria-label=\"Damage\"") && !page.contains("No damage found"), "{page}");
+    }
+    let sound = bench.run(["--info", "data/sound.asdf", "data/below/../sound.asdf"]);
+    succeeded(&sound);
+    // A damaged file has a thumbnail, which is not that of the sound one.
+    let mut pictures = vec![bench.run(["--thumbnail", "data/sound.asdf", "-"]).stdout];
+    for name in ["below/block", "between"] {
+        let output = bench.run(["--thumbnail", &format!("data/{name}.asdf"), "-"]);
+        succeeded(&output);
+        assert!(output.stdout.starts_with(b"\x89PNG") && !pictures.contains(&output.stdout), "{name}");
+        pictures.push(output.stdout);
+    }
+}
+
+#[test]
+fn an_empty_directory_is_said_to_be_empty() {
+    let bench = Bench::new();
+    fs::create_dir_all(bench.path("empty/below")).unwrap();
+    fs::write(bench.path("empty/notes.txt"), "text").unwrap();
+    fs::create_dir(bench.path("data")).unwrap();
+    fs::copy(SAMPLE, bench.path("data/a.asdf")).unwrap();
+    for arguments in [&["--info", "empty"][..], &["--info", "data", "empty/", "a.asdf"]] {
+        let output = bench.run(arguments);
+        assert!(output.status.success(), "{output:?}");
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(
+            said,
+            format!(
+                "asdf-mount: {}: no files of a known format\n",
+                if arguments.len() > 2 { "empty/" } else { "empty" }
+            )
+        );
+    }
+    let site = Site::web(|_, reply| reply);
+    site.put("data/notes.txt", "text");
+    let said = bench.run(["--info", &site.server.url("/data/")]);
+    assert!(
+        String::from_utf8_lossy(&said.stderr).ends_with("/data/: no files of a known format\n"),
+        "{said:?}"
+    );
+}
+
+#[test]
+fn columns_are_those_of_a_terminal() {
+    let bench = Bench::new();
+    fs::create_dir(bench.path("data")).unwrap();
+    let head = "#ASDF 1.0.0\n%YAML 1.1\n--- !<tag:stsci.edu:asdf/core/asdf-1.1.0>\n";
+    for (name, filter) in [("銀河", "V"), ("e\u{301}t", "明るい"), ("longer-name", "F158")] {
+        let tree = format!("{head}meta: {{filter: {filter}, target: {name}}}\n...\n");
+        fs::write(bench.path("data").join(format!("{name}.asdf")), tree).unwrap();
+    }
+    let rows = printed(&bench, &["--info", "data"]);
+    // Python's unicodedata tells the width of a character.
+    let script = "import sys, unicodedata as u
+width = lambda text: sum(0 if u.combining(c) else 1 + (u.east_asian_width(c) in 'WF') for c in text)
+rows = sys.stdin.read().splitlines()
+print({tuple(width(row[:row.index(' ' + cell)]) for cell in row.split()[-2:]) for row in rows})";
+    fs::write(bench.path("columns.py"), script).unwrap();
+    fs::write(bench.path("rows"), &rows).unwrap();
+    let output = bench.shell("LC_ALL=C.UTF-8 python3 -X utf8 columns.py <rows");
+    let columns = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(
+        columns.matches('(').count(),
+        1,
+        "{columns} {rows} {:?}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let narrow = bench.command(["--info", "data"]).env("COLUMNS", "50").output().unwrap();
+    assert!(narrow.status.success());
+}
+
+#[test]
+fn sixteen_files_of_a_server_are_asked_for_at_once_and_shown_as_they_come() {
+    let bench = Bench::new();
+    let open = Arc::new((Mutex::new((0_usize, false)), Condvar::new()));
+    let shared = open.clone();
+    let site = Site::web(move |request, reply| {
+        // The last file is answered only once the first ones are shown, and the others once 16 are asked for.
+        let (lock, changed) = &*shared;
+        let mut state = lock.lock().unwrap();
+        if request.target.ends_with("/z15.asdf") {
+            state = changed.wait_timeout_while(state, Duration::from_secs(60), |state| !state.1).unwrap().0;
+        } else if request.target.ends_with(".asdf") {
+            state.0 += 1;
+            changed.notify_all();
+            state =
+                changed.wait_timeout_while(state, Duration::from_secs(60), |state| state.0 < 15).unwrap().0;
+        }
+        drop(state);
+        reply
+    });
+    let sample = fs::read(SAMPLE).unwrap();
+    for n in 0..15 {
+        site.put(&format!("data/f{n:02}.asdf"), sample.clone());
+    }
+    site.put("data/z15.asdf", &sample[..sample.len() - 600]);
+    let mut command = bench.command(["--info", &site.server.url("/data/")]);
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let first: Vec<String> = (0..16).map(|_| lines.next().unwrap().unwrap()).collect();
+    assert!(first[0].starts_with("FILE ") && first[15].contains("/data/f14.asdf "), "{first:?}");
+    assert!(open.0.lock().unwrap().0 >= 15);
+    open.0.lock().unwrap().1 = true;
+    open.1.notify_all();
+    let rest: Vec<String> = lines.map(Result::unwrap).collect();
+    assert!(rest.len() == 1 && rest[0].contains("/data/z15.asdf "), "{rest:?}");
+    // A state that only the last one has is below its title, too.
+    assert_eq!(rest[0].find("damaged"), first[1].find(" -").map(|at| at + 1), "{first:?} {rest:?}");
+    assert!(first.iter().skip(1).chain(&rest).all(|row| row.contains(" V ")), "{first:?}");
+    assert_eq!(child.wait().unwrap().code(), Some(1));
 }
 
 #[test]
