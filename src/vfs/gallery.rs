@@ -1,5 +1,6 @@
-//! `.asdf-mount/` of a mirrored directory: the gallery of its files. As ZFS does with `.zfs`, listings leave the name
-//! out, so that copies and searches of the directory do not meet it; a lookup finds it.
+//! `index.html` of a mirrored directory: the gallery of its files; and `.asdf-mount/`, which has it in several orders. As
+//! ZFS does with `.zfs`, listings leave these names out, so that copies and searches of the directory do not meet them; a
+//! lookup finds them.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStringExt;
@@ -7,8 +8,8 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use crate::content::{Content, copy_from};
 use crate::error::{Result, errno};
-use crate::info::page::gallery::GalleryPage;
-use crate::info::{self, FileSummary};
+use crate::info;
+use crate::info::page::gallery::{GalleryFacts, GalleryNames, GalleryPage};
 use crate::local::detect::{EntryForm, EntryPosition};
 use crate::local::location::Location;
 use crate::local::path::beside::reads_as_much;
@@ -18,7 +19,10 @@ use crate::vfs::attr::Attr;
 use crate::vfs::entry::{Class, Entry};
 use crate::vfs::node::Ino;
 use crate::vfs::{Opener, Vfs};
+use crate::view::{ABOUT, PAGE};
 
+/// The picture of a file.
+const PICTURE: &str = "preview.png";
 /// Maximum length of a tree whose facts are shown, in bytes.
 const MAX_TREE: u64 = 16 << 20;
 
@@ -32,7 +36,12 @@ struct GalleryFile {
 }
 
 impl Vfs {
-    /// Returns the directory of the gallery of a mirrored directory, or a page in that directory.
+    /// True if a mirrored directory has a page of this name, unless it has a file of this name.
+    pub(super) fn has_gallery(&self, name: &OsStr) -> bool {
+        name == ABOUT || name == PAGE && self.open_files.shown.has(PAGE)
+    }
+
+    /// Returns the directory of the gallery of a mirrored directory, or a page in that directory or in the mirrored one.
     pub(super) fn in_gallery(&self, parent: &Arc<Entry>, name: &OsStr) -> Result<Arc<Entry>> {
         let class = match &parent.class {
             Class::Gallery { .. } => {
@@ -41,6 +50,9 @@ impl Vfs {
                     return Err(errno(libc::ENOENT));
                 }
                 Class::GalleryPage(page)
+            }
+            _ if name == PAGE => {
+                Class::GalleryPage(GalleryPage::of_name(PAGE).ok_or_else(|| errno(libc::ENOENT))?)
             }
             _ => Class::Gallery { children: Box::default() },
         };
@@ -65,20 +77,29 @@ impl Vfs {
 
     /// Returns the files of the directory that an entry of its gallery belongs to, sorted by name.
     fn gallery_files(&self, entry: &Entry) -> Result<Vec<GalleryFile>> {
+        Ok(self.gallery_entries(entry)?.0)
+    }
+
+    /// Returns the files, and the names of the directories.
+    fn gallery_entries(&self, entry: &Entry) -> Result<(Vec<GalleryFile>, Vec<Vec<u8>>)> {
         let location = &entry.position.location;
         let dir = location.open_dir()?;
         let own = location.stat()?;
         let mut files = Vec::new();
+        let mut directories = Vec::new();
         for name in location.list()? {
             // A file may vanish meanwhile.
             let Ok(seen) = self.detector.detect(&dir, &name.name) else { continue };
             if seen.form == EntryForm::MountedFile {
                 let is_open = !location.is_shared() || reads_as_much(&own, &seen.stat);
                 files.push(GalleryFile { name: name.name, position: seen.position, is_open });
+            } else if seen.form == EntryForm::Directory {
+                directories.push(name.name.into_vec());
             }
         }
         files.sort_by(|one, other| one.name.cmp(&other.name));
-        Ok(files)
+        directories.sort();
+        Ok((files, directories))
     }
 
     /// Returns the names in the directory of a gallery.
@@ -89,18 +110,29 @@ impl Vfs {
 
     /// Returns the content of a page.
     pub(super) fn gallery_page(&self, entry: &Entry, page: GalleryPage) -> Result<GalleryContent> {
-        let files = self.gallery_files(entry)?;
-        let directory = entry.parent.as_ref().and_then(|gallery| gallery.parent.as_ref());
+        let (files, directories) = self.gallery_entries(entry)?;
+        let above = entry.parent.as_ref();
+        let is_in_directory = above.is_some_and(|above| matches!(above.class, Class::Directory { .. }));
+        let directory = if is_in_directory { above } else { above.and_then(|above| above.parent.as_ref()) };
+        let parent = directory.and_then(|directory| directory.parent.as_ref());
         let name = match directory {
             Some(directory) if !directory.name.is_empty() => directory.name.clone(),
             _ => entry.position.location.label().file_name().map(OsStr::to_owned).unwrap_or_default(),
         };
-        let opener = self.open_files.opener.clone();
+        let names = GalleryNames {
+            directory: name.to_string_lossy().into_owned(),
+            files: files.iter().map(|file| file.name.clone().into_vec()).collect(),
+            directories,
+            has_parent: parent.is_some_and(|parent| matches!(parent.class, Class::Directory { .. })),
+            is_in_directory,
+            has_pages: self.open_files.shown.has(PAGE),
+        };
         let mut content = GalleryContent {
             page,
-            directory: name.to_string_lossy().into_owned(),
+            names,
             files,
-            opener,
+            opener: self.open_files.opener.clone(),
+            has_pictures: self.open_files.shown.has(PICTURE),
             len: 0,
             bytes: OnceLock::new(),
         };
@@ -127,9 +159,11 @@ impl Vfs {
 /// A page of a gallery. The files are opened when it is first read.
 pub(super) struct GalleryContent {
     page: GalleryPage,
-    directory: String,
+    names: GalleryNames,
     files: Vec<GalleryFile>,
     opener: Opener,
+    /// True if the directories of files show pictures.
+    has_pictures: bool,
     len: u64,
     bytes: OnceLock<Vec<u8>>,
 }
@@ -141,32 +175,44 @@ impl std::fmt::Debug for GalleryContent {
 }
 
 impl GalleryContent {
-    fn html(&self, facts: &mut dyn FnMut(usize) -> Result<Option<FileSummary>>) -> Result<Vec<u8>> {
-        let names: Vec<Vec<u8>> = self.files.iter().map(|file| file.name.clone().into_vec()).collect();
-        self.page.html(&self.directory, &names, facts)
+    fn html(&self, facts: &mut dyn FnMut(usize) -> Result<Option<GalleryFacts>>) -> Result<Vec<u8>> {
+        self.page.html(&self.names, facts)
     }
 
     fn bytes(&self) -> Result<&Vec<u8>> {
         if let Some(bytes) = self.bytes.get() {
             return Ok(bytes);
         }
-        let bytes = self.html(&mut |number| {
-            // A file that can't be read has no facts.
-            Ok(self.files.get(number).and_then(|file| self.facts(file)))
-        })?;
+        let bytes = self.html(&mut |number| Ok(self.files.get(number).and_then(|file| self.facts(file))))?;
         Ok(self.bytes.get_or_init(|| bytes))
     }
 
     /// Returns the facts of a file, if all who can read this page can read the file, too. A server would have to be asked for each file; the page does without.
-    fn facts(&self, file: &GalleryFile) -> Option<FileSummary> {
+    fn facts(&self, file: &GalleryFile) -> Option<GalleryFacts> {
         if !file.is_open || !matches!(file.position.location, Location::Local(_)) {
             return None;
         }
-        let container = (self.opener)(file.position.location.open().ok()?).ok()?;
+        self.facts_of_open(file).unwrap_or_else(|error| {
+            let damage = Some(format!("can't be read: {}", error.message()));
+            Some(GalleryFacts { damage, ..GalleryFacts::default() })
+        })
+    }
+
+    /// Returns the facts of a file; `None` if its tree is too long.
+    fn facts_of_open(&self, file: &GalleryFile) -> Result<Option<GalleryFacts>> {
+        let container = (self.opener)(file.position.location.open()?)?;
         if container.tree().len() > MAX_TREE {
-            return None;
+            return Ok(None);
         }
-        info::summary_of_picture(&*container, None).ok()
+        let summary = info::summary_of_picture(&*container, None)?;
+        let damage = info::damage(&*container)?;
+        let damage = damage.first().map(|defect| format!("damaged: {}", info::words_of(defect)));
+        let mut has_picture = self.has_pictures && container.derived_files()?.contains(&PICTURE);
+        if has_picture && damage.is_some() {
+            let picture = container.derived_file(PICTURE)?.map(|file| file.content).transpose()?;
+            has_picture = picture.is_some_and(|picture| picture.read_at(0, &mut [0]).is_ok());
+        }
+        Ok(Some(GalleryFacts { summary, damage, has_picture }))
     }
 }
 

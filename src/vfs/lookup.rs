@@ -79,7 +79,7 @@ impl Vfs {
                     let dir = entry.position.location.open_known_dir(*key)?;
                     match self.detector.detect(&dir, name) {
                         Ok(seen) => Ok(Inode::Entry(entry.child(name, seen, &self.serials)?).into()),
-                        Err(error) if name == ABOUT && error.errno() == libc::ENOENT => {
+                        Err(error) if self.has_gallery(name) && error.errno() == libc::ENOENT => {
                             Ok(Inode::Entry(self.in_gallery(&entry, name)?).into())
                         }
                         Err(error) => Err(error),

@@ -14,8 +14,8 @@ use crate::mounted::file::MountedFile;
 use crate::vfs::Vfs;
 use crate::vfs::entry::{Class, Entry};
 use crate::vfs::node::{Ino, Inode};
-use crate::view::TREE;
 use crate::view::status::Writing;
+use crate::view::{PAGE, TREE};
 
 /// The subject of a request about a node.
 #[derive(Clone, Copy, Debug)]
@@ -134,6 +134,8 @@ fn delay_in_directory(entry: &Arc<Entry>, asked: Asked<'_>) -> Option<Delay> {
     match asked {
         // A listing may have many names, and links that must be followed.
         Asked::Opening | Asked::Listing => Some(Delay { file, stalling: None }),
+        // The length of the gallery follows from the names of the files.
+        Asked::Name(name) if name == PAGE => Some(Delay { file, stalling: stalling_at(entry, name) }),
         Asked::Name(name) => {
             stalling_at(entry, name).map(|stalling| Delay { file, stalling: Some(stalling) })
         }

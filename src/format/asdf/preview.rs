@@ -1,6 +1,6 @@
 //! `preview/`: a small picture of each array that is an image, `PATH.png`, and `preview.png`, the picture of
 //! the array at the key `data` of the root, which the standard of 2014 calls the one to be displayed, or else of the
-//! first image with a usual name in a mapping of the root, such as `roman`, or else of the first image of the tree.
+//! first image with a usual name in a mapping of the root, such as `roman`, or else of the largest image of the tree.
 //!
 //! | module | what it does |
 //! |---|---|
@@ -8,6 +8,7 @@
 //! | [`levels`] | levels for numbers |
 //! | [`picture`] | the file: made when it is first read |
 
+use std::cmp::Reverse;
 use std::ffi::OsString;
 use std::sync::Arc;
 
@@ -196,8 +197,9 @@ fn displayed(file: &AsdfFile) -> Result<Option<usize>> {
 enum Rank {
     /// It has a usual name, in the root or in one of its mappings.
     Named { depth: usize, key: usize },
-    /// It is an image in the block with this number. Blocks have the order of their arrays in the tree.
-    Image(u64),
+    /// It is an image. The largest is displayed; of equal ones, that in the first block. Blocks have the order of their
+    /// arrays in the tree.
+    Image(Reverse<u64>, u64),
     /// It has flags, and is in the block with this number.
     Flags(u64),
 }
@@ -229,7 +231,17 @@ fn rank(item: &Item<ArrayEntry>) -> Option<Rank> {
     if is_line || is_parameter {
         return None;
     }
-    Some(if has_flags(item, array) { Rank::Flags(block) } else { Rank::Image(block) })
+    Some(if has_flags(item, array) {
+        Rank::Flags(block)
+    } else {
+        Rank::Image(Reverse(pixels(array, dimensions)), block)
+    })
+}
+
+/// Returns the number of pixels of an image, or of each image of a cube.
+fn pixels(array: &Ndarray, dimensions: &[u64]) -> u64 {
+    let sides = dimensions.iter().rev().skip(usize::from(has_colors(array))).take(2);
+    sides.fold(1, |pixels, side| pixels.saturating_mul(*side))
 }
 
 /// True if the text may have an array. It may if it contains an array's tag, or one of the keys at the start of a line

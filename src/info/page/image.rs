@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use base64::prelude::{BASE64_STANDARD, Engine};
 
-use super::html::{escape, link};
+use super::html::{cut, escape, link};
 use crate::content::picture::Picture;
 use crate::content::{Content, read_exact_at};
 use crate::error::{Error, Result};
@@ -20,7 +20,9 @@ const MAX_FILE: u64 = 64 << 20;
 /// Maximum number of bytes that are read of compressed data on a server.
 const MAX_FROM_SERVER: u64 = 8 << 20;
 /// The space for the text around the picture.
-const CAPTION: usize = 900;
+const CAPTION: usize = 2000;
+/// Maximum length of the name of the array, in characters.
+const MAX_NAME: usize = 60;
 
 fn picture(container: &Arc<dyn Container>) -> Result<Option<Arc<dyn Content>>> {
     match container.clone().derived_file(NAME)? {
@@ -87,10 +89,14 @@ pub(super) fn html(container: &Arc<dyn Container>) -> Result<String> {
     let class = if shown_width.max(shown_height) < 200 { " class=\"small\"" } else { "" };
     let data = BASE64_STANDARD.encode(small.encode()?);
     let note = escape(&note);
+    let path = container.displayed_image()?.unwrap_or_default().join("/");
+    let name =
+        if path.is_empty() { "the image in this file".to_owned() } else { escape(&cut(&path, MAX_NAME)) };
+    let shown = if path.is_empty() { String::new() } else { format!("<b>{name}</b>: ") };
     let link = link(NAME, &format!("{NAME}, {width} × {height} pixels"));
     Ok(format!(
         "<figure>\n<a href=\"./{NAME}\"><img{class} src=\"data:image/png;base64,{data}\" width=\"{shown_width}\" \
-         height=\"{shown_height}\" alt=\"Picture of the image in this file: {note}\"></a>\n<figcaption>{note}; the first \
+         height=\"{shown_height}\" alt=\"Picture of {name}: {note}\"></a>\n<figcaption>{shown}{note}; the first \
          row is {first_row}; {link}</figcaption>\n</figure>\n"
     ))
 }

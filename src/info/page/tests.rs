@@ -199,3 +199,46 @@ fn a_tree_without_end_is_shown_as_far_as_it_can_be_read() {
     elements(&page);
     assert!(page.contains("… ") && page.len() < 1_400_000, "{}", page.len());
 }
+
+#[test]
+fn the_array_of_the_picture_is_named_and_is_the_largest() {
+    let image = |source: usize, side: u64| {
+        format!(
+            "!core/ndarray-1.0.0 {{source: {source}, datatype: uint8, byteorder: big, shape: [{side}, {side}]}}\n"
+        )
+    };
+    let tree = format!("small: {}large<b>: {}other: {}", image(0, 3), image(1, 9), image(2, 9));
+    let page = page(&tree, &[&[1; 9], &[2; 81], &[3; 81]]);
+    elements(&page);
+    assert!(page.contains("<figcaption><b>large&lt;b&gt;</b>: "), "{page}");
+    assert!(page.contains("alt=\"Picture of large&lt;b&gt;: "), "{page}");
+}
+
+#[test]
+fn what_is_left_out_of_the_table_is_told() {
+    let arrays = |count: usize| {
+        let array = |n| {
+            format!(
+                "a{n:02}: !core/ndarray-1.0.0 {{source: 0, datatype: uint8, byteorder: big, shape: [9]}}\n"
+            )
+        };
+        (0..count).map(array).collect::<String>()
+    };
+    let few = page(&arrays(16), &[&[1; 9]]);
+    assert!(!few.contains("values are read of") && !few.contains(" more: "), "{few}");
+    let many = page(&arrays(50), &[&[1; 9]]);
+    assert!(many.contains("; values are read of the first 16 arrays</caption>"), "{many}");
+    assert!(many.contains("<summary>10 more: arrays</summary>"), "{many}");
+    let inline = page(&format!("{}b: !core/ndarray-1.0.0 [1, 2]\n", arrays(1)), &[&[1; 9]]);
+    assert!(inline.contains("<summary>1 more: inline arrays</summary>"), "{inline}");
+}
+
+#[test]
+fn a_tree_that_is_not_valid_is_damage() {
+    let page = page("a: {b: 1}\nc: [1\nd: 2\n", &[]);
+    assert!(
+        page.contains("<ul class=\"bad\" aria-label=\"Damage\"><li>the tree is not valid YAML: "),
+        "{page}"
+    );
+    assert!(!page.contains("No damage found"), "{page}");
+}

@@ -89,10 +89,11 @@ fn a_page_follows_a_save() {
 fn a_directory_has_a_gallery_that_listings_leave_out() {
     let bench = Bench::new();
     let data = bench.path("data");
-    fs::create_dir_all(data.join("below")).unwrap();
+    fs::create_dir_all(data.join("below/deep")).unwrap();
     fs::create_dir(data.join("own")).unwrap();
     fs::create_dir(data.join("own/.asdf-mount")).unwrap();
     fs::write(data.join("own/.asdf-mount/mine"), "").unwrap();
+    fs::write(data.join("own/index.html"), "mine").unwrap();
     let sample = fs::read(SAMPLE).unwrap();
     for name in ["b.asdf", "a & <b>.asdf"] {
         fs::write(data.join(name), &sample).unwrap();
@@ -112,7 +113,7 @@ fn a_directory_has_a_gallery_that_listings_leave_out() {
     let mnt = bench.mountpoint();
     assert_eq!(names(&mnt), ["a & <b>.asdf", "b.asdf", "below", "notes.txt", "own", "private.asdf"]);
     let gallery = mnt.join(".asdf-mount");
-    assert_eq!(names(&gallery), ["date.html", "filter.html", "index.html", "product.html"]);
+    assert_eq!(names(&gallery), ["date.html", "filter.html", "index.html", "product.html", "target.html"]);
     let page = fs::read_to_string(gallery.join("index.html")).unwrap();
     assert_eq!(fs::metadata(gallery.join("index.html")).unwrap().len(), page.len() as u64);
     assert!(page.contains("3 files") && !page.contains("notes.txt") && !page.contains("SECRET"), "{page}");
@@ -126,6 +127,35 @@ fn a_directory_has_a_gallery_that_listings_leave_out() {
         assert!(fs::metadata(gallery.join(missing)).is_err(), "{missing}");
     }
     assert!(fs::write(gallery.join("x"), "").is_err() && fs::create_dir(gallery.join("x")).is_err());
+    // The same page is in the directory; listings leave it out, too. Each of its links and pictures is there.
+    fs::write(data.join("cut.asdf"), &sample[..5000]).unwrap();
+    fs::write(data.join("below/d.asdf"), &sample).unwrap();
+    for directory in ["", "below", "below/deep", ".asdf-mount", "below/.asdf-mount"] {
+        let page = fs::read_to_string(mnt.join(directory).join("index.html")).unwrap();
+        assert_eq!(fs::metadata(mnt.join(directory).join("index.html")).unwrap().len(), page.len() as u64);
+        let links = page.match_indices("href=\"").chain(page.match_indices("src=\""));
+        let links: Vec<String> =
+            links.map(|(at, found)| page[at + found.len()..].split('"').next().unwrap().to_owned()).collect();
+        assert!(links.len() >= 5, "{page}");
+        for link in links {
+            let path = link.replace("%20", " ").replace("%26", "&").replace("%3C", "<").replace("%3E", ">");
+            assert!(fs::metadata(mnt.join(directory).join(&path)).is_ok(), "{directory}: {path}");
+        }
+    }
+    let page = fs::read_to_string(mnt.join("index.html")).unwrap();
+    assert_eq!(page.matches("<img").count(), 2, "{page}");
+    assert!(page.contains("<span class=\"bad\">damaged: block 0: the file is cut off"), "{page}");
+    assert!(
+        page.contains(" <a href=\"./below/index.html\">below/</a>") && !page.contains(">..</a>"),
+        "{page}"
+    );
+    let below = fs::read_to_string(mnt.join("below/index.html")).unwrap();
+    assert!(below.contains(" <a href=\"./../index.html\">..</a>"), "{below}");
+    assert!(!names(&mnt).contains(&"index.html".to_owned()));
+    fs::remove_file(data.join("cut.asdf")).unwrap();
+    fs::remove_file(data.join("below/d.asdf")).unwrap();
+    // A directory's own page is shown.
+    assert_eq!(fs::read_to_string(mnt.join("own/index.html")).unwrap(), "mine");
     // A directory's own `.asdf-mount` is shown.
     assert_eq!(names(&mnt.join("own/.asdf-mount")), ["mine"]);
     // A new file is on the page.
