@@ -13,6 +13,7 @@
 //! | container | `AWS_CONTAINER_CREDENTIALS_RELATIVE_URI`, `AWS_CONTAINER_CREDENTIALS_FULL_URI` |
 //! | machine of EC2 | always, unless `AWS_EC2_METADATA_DISABLED` is `true` |
 
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -23,6 +24,7 @@ use reqsign_aws_v4::{
 };
 use reqsign_core::{Context, ProvideCredential, Signer, time::Timestamp};
 use serde::Deserialize;
+use ureq::http::Uri;
 
 use super::blocking::{block_on, run};
 use super::settings::{Sections, User, profile_name};
@@ -129,11 +131,23 @@ impl<'c> Sources<'c> {
     }
 
     fn of_container(&self) -> Result<Option<Credential>> {
-        let names = ["AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_CREDENTIALS_FULL_URI"];
-        let Some(name) = names.into_iter().find(|name| self.variable(name).is_some()) else {
-            return Ok(None);
+        let relative = "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI";
+        let full = "AWS_CONTAINER_CREDENTIALS_FULL_URI";
+        let service = ECSCredentialProvider::new();
+        let (name, mut service) = match (self.variable(relative), self.variable(full)) {
+            (Some(path), _) => (relative, service.with_relative_uri(path)),
+            (None, Some(url)) => {
+                if !is_safe(&url) {
+                    return Err(failed(format!("{full} is http:// to another machine; use https://")));
+                }
+                (full, service.with_endpoint(url))
+            }
+            (None, None) => return Ok(None),
         };
-        self.provided(ECSCredentialProvider::new(), &format!("the service of {name}")).map(Some)
+        if let Some(file) = self.variable("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE") {
+            service = service.with_auth_token_file(file);
+        }
+        self.provided(service, &format!("the service of {name}")).map(Some)
     }
 
     /// Asks a source of the library.
@@ -250,7 +264,8 @@ impl<'c> Sources<'c> {
         let name = format!("the web identity of {}", file.escape_debug());
         let provider = AssumeRoleWithWebIdentityCredentialProvider::with_config(role, PathBuf::from(file))
             .with_role_session_name(session.unwrap_or_else(|| SESSION.to_owned()))
-            .with_region(self.region.to_owned());
+            .with_region(self.region.to_owned())
+            .with_regional_sts_endpoint();
         self.provided(provider, &name)
     }
 
@@ -282,6 +297,19 @@ impl<'c> Sources<'c> {
         let advice = format!("log in: aws sso login --profile {profile}");
         self.provided(provider, &name).map_err(|error| error.advise(advice))
     }
+}
+
+/// True if a service may get the token of a container: by https, or without it on this machine, or at the addresses of the
+/// services of ECS and EKS.
+fn is_safe(url: &str) -> bool {
+    const SERVICES: [&str; 3] = ["169.254.170.2", "169.254.170.23", "[fd00:ec2::23]"];
+    let Ok(url) = url.parse::<Uri>() else { return false };
+    let host = url.host().unwrap_or_default();
+    let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
+    url.scheme_str() == Some("https")
+        || host == "localhost"
+        || address.is_ok_and(|address| address.is_loopback())
+        || SERVICES.contains(&host)
 }
 
 fn unsupported(profile: &str, key: &str) -> Error {

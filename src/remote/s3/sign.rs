@@ -164,7 +164,8 @@ impl HttpSend for Web {
     async fn http_send(&self, request: Request<Bytes>) -> reqsign_core::Result<Response<Bytes>> {
         let failed = || reqsign_core::Error::unexpected("the request for credentials failed");
         let host = request.uri().host().unwrap_or_default();
-        let is_near = host.trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_ok();
+        let is_near =
+            host == "localhost" || host.trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_ok();
         let agent: Agent = Agent::config_builder()
             .http_status_as_error(false)
             .max_redirects(0)
@@ -283,39 +284,192 @@ mod tests {
         assert!(key(&signer).is_err());
     }
 
-    /// A service that issues the credentials of a role.
-    #[derive(Debug)]
-    struct Roles(Arc<Mutex<Vec<String>>>);
+    /// The services that issue credentials: that of roles, of single sign-on, of containers and of EC2.
+    #[derive(Clone, Debug, Default)]
+    struct Services(Arc<Mutex<Vec<String>>>);
 
-    impl HttpSend for Roles {
+    impl HttpSend for Services {
         async fn http_send(&self, request: Request<Bytes>) -> reqsign_core::Result<Response<Bytes>> {
-            let signed = request.headers().get("authorization").map_or("", |value| value.to_str().unwrap());
-            locked(&*self.0).push(format!("{} {signed}", request.uri()));
-            let credentials = "<AccessKeyId>ASIAROLEROLEROLE</AccessKeyId><SecretAccessKey>s</SecretAccessKey>\
-                               <SessionToken>t</SessionToken><Expiration>2999-01-01T00:00:00Z</Expiration>";
-            let body = format!(
-                "<AssumeRoleResponse><AssumeRoleResult><Credentials>{credentials}</Credentials></AssumeRoleResult>\
-                 </AssumeRoleResponse>"
-            );
-            Ok(Response::new(Bytes::from(body)))
+            let header = |name: &str| {
+                let value = request.headers().get(name).map_or("", |value| value.to_str().unwrap());
+                value.split(", SignedHeaders").next().unwrap().to_owned()
+            };
+            let sent = [header("authorization"), header("x-amz-sso_bearer_token")].concat();
+            let body = String::from_utf8_lossy(request.body()).into_owned();
+            let uri = request.uri().to_string();
+            locked(&*self.0).push(format!("{} {uri} {body} {sent}", request.method()));
+            let end = "2999-01-01T00:00:00Z";
+            let action =
+                if body.contains("WebIdentity") { "AssumeRoleWithWebIdentity" } else { "AssumeRole" };
+            let answer = if uri.contains("sts.") {
+                format!(
+                    "<{action}Response><{action}Result><Credentials><AccessKeyId>ASIAROLEROLEROLE</AccessKeyId>\
+                     <SecretAccessKey>s</SecretAccessKey><SessionToken>t</SessionToken><Expiration>{end}</Expiration>\
+                     </Credentials></{action}Result></{action}Response>"
+                )
+            } else if uri.contains("portal.sso.") {
+                "{\"roleCredentials\": {\"accessKeyId\": \"ASIASSO\", \"secretAccessKey\": \"s\", \
+                 \"sessionToken\": \"t\", \"expiration\": 32472144000000}}"
+                    .to_owned()
+            } else {
+                format!(
+                    "{{\"AccessKeyId\": \"ASIABOX\", \"SecretAccessKey\": \"s\", \"Token\": \"t\", \
+                     \"Expiration\": \"{end}\"}}"
+                )
+            };
+            Ok(Response::new(Bytes::from(answer)))
+        }
+    }
+
+    /// Returns the key that is used with this configuration and these variables, and the requests for it. `HOME` in them is
+    /// the home directory, in which `token` holds a token, and the single sign-ons `https://x.awsapps.com/start` and `corp`
+    /// are logged in.
+    fn key_of(config: &str, variables: &[(&str, &str)]) -> (Result<String>, Vec<String>) {
+        let (home, mut env) = configured("");
+        let path = home.path().to_str().unwrap();
+        std::fs::write(home.path().join(".aws/config"), config.replace("HOME", path)).unwrap();
+        std::fs::write(home.path().join("token"), "own-token\n").unwrap();
+        let logins = home.path().join(".aws/sso/cache");
+        std::fs::create_dir_all(&logins).unwrap();
+        // The SHA-1 of the address, and of the name of the session.
+        let names = [
+            ("3947de8b16688092197fa616c34e01335f21d256", "legacy"),
+            ("ee0bfd2552fbd840c02cc48b6e823320543c450f", "session"),
+        ];
+        for (name, token) in names {
+            let login = format!("{{\"accessToken\": \"{token}\", \"expiresAt\": \"2999-01-01T00:00:00Z\"}}");
+            std::fs::write(logins.join(format!("{name}.json")), login).unwrap();
+        }
+        for (name, value) in variables {
+            env.envs.insert(name.to_string(), value.replace("HOME", path));
+        }
+        let services = Services::default();
+        let signer = Signer::with_web(env, services.clone());
+        let found = key(&signer);
+        assert_eq!(key(&signer).is_ok(), found.is_ok());
+        let asked = locked(&*services.0).clone();
+        (found, asked)
+    }
+
+    /// The configurations of roles, single sign-on, web identities and containers, with the key and the requests: those of
+    /// botocore 1.43 for the same configuration.
+    #[test]
+    fn services_are_asked_for_credentials_as_botocore_asks_them() {
+        let role = "role_arn = arn:aws:iam::123456789012:role/reader\n";
+        let keys = "[profile keys]\naws_access_key_id = AKID\naws_secret_access_key = s\n";
+        let sts = "https://sts.eu-west-1.amazonaws.com/";
+        let portal = "GET https://portal.sso.eu-central-1.amazonaws.com/federation/credentials";
+        let sso = "sso_account_id = 123456789012\nsso_role_name = Reader\n";
+        let place = "sso_region = eu-central-1\nsso_start_url = https://x.awsapps.com/start\n";
+        let relative = ("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "/v2/own");
+        let full = ("AWS_CONTAINER_CREDENTIALS_FULL_URI", "http://localhost:9/own");
+        let cases: [(String, &[(&str, &str)], &str, &[&str]); 10] = [
+            (
+                format!("[default]\n{role}source_profile = keys\nexternal_id = x1\n{keys}"),
+                &[],
+                "ASIAROLEROLEROLE",
+                &[sts, "role%2Freader", "ExternalId=x1", "Credential=AKID/"],
+            ),
+            (
+                format!("[default]\n{role}credential_source = Environment\n"),
+                &[("AWS_ACCESS_KEY_ID", "AKENV"), ("AWS_SECRET_ACCESS_KEY", "s")],
+                // The keys of the environment come first.
+                "AKENV",
+                &[],
+            ),
+            (
+                format!("[default]\n{role}credential_source = EcsContainer\n"),
+                &[relative],
+                "ASIAROLEROLEROLE",
+                &["GET http://169.254.170.2/v2/own", sts, "Credential=ASIABOX/"],
+            ),
+            (
+                format!("[default]\n{role}web_identity_token_file = HOME/token\nrole_session_name = me\n"),
+                &[],
+                "ASIAROLEROLEROLE",
+                &[sts, "WebIdentityToken=own-token&", "RoleSessionName=me", "role%2Freader"],
+            ),
+            (
+                String::new(),
+                &[
+                    ("AWS_WEB_IDENTITY_TOKEN_FILE", "HOME/token"),
+                    ("AWS_ROLE_ARN", "arn:aws:iam::1:role/of-pod"),
+                ],
+                "ASIAROLEROLEROLE",
+                &[sts, "WebIdentityToken=own-token&", "role%2Fof-pod"],
+            ),
+            (
+                format!("[default]\n{sso}{place}"),
+                &[],
+                "ASIASSO",
+                &[portal, "role_name=Reader", "account_id=123456789012", "legacy"],
+            ),
+            (
+                format!("[default]\n{sso}sso_session = corp\n[sso-session corp]\n{place}"),
+                &[],
+                "ASIASSO",
+                &[portal, "role_name=Reader", "account_id=123456789012", "session"],
+            ),
+            (String::new(), &[full], "ASIABOX", &["GET http://localhost:9/own"]),
+            (String::new(), &[full, relative], "ASIABOX", &["GET http://169.254.170.2/v2/own"]),
+            (
+                String::new(),
+                &[
+                    relative,
+                    ("AWS_CONTAINER_AUTHORIZATION_TOKEN", "old-token"),
+                    ("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", "HOME/token"),
+                ],
+                "ASIABOX",
+                &["GET http://169.254.170.2/v2/own", "own-token"],
+            ),
+        ];
+        for (config, variables, wanted, parts) in cases {
+            let (found, asked) = key_of(&config, variables);
+            assert_eq!(found.unwrap(), wanted, "{config}{variables:?} {asked:?}");
+            let asked = asked.join("\n");
+            for part in parts {
+                assert!(asked.contains(part), "{config}{variables:?}: {part}: {asked}");
+            }
+            assert_eq!(asked.is_empty(), parts.is_empty());
         }
     }
 
     #[test]
-    fn the_role_of_a_profile_is_asked_for_with_the_keys_of_its_source() {
-        let config = "[default]\nrole_arn = arn:aws:iam::123456789012:role/reader\nsource_profile = keys\n\
-                      external_id = x1\n[profile keys]\naws_access_key_id = AKID\naws_secret_access_key = s\n";
-        let (_home, env) = configured(config);
-        let asked: Arc<Mutex<Vec<String>>> = Arc::default();
-        let signer = Signer::with_web(env, Roles(Arc::clone(&asked)));
-        assert_eq!(key(&signer).unwrap(), "ASIAROLEROLEROLE");
-        assert_eq!(key(&signer).unwrap(), "ASIAROLEROLEROLE");
-        let asked = locked(&*asked);
-        assert_eq!(asked.len(), 1);
-        for part in
-            ["https://sts.eu-west-1.amazonaws.com/", "role%2Freader", "ExternalId=x1", "Credential=AKID/"]
-        {
-            assert!(asked[0].contains(part), "{asked:?}");
+    fn a_source_that_fails_is_an_error_and_no_anonymous_request() {
+        let role = "role_arn = arn:aws:iam::123456789012:role/reader\n";
+        let sso = "[default]\nsso_account_id = 1\nsso_role_name = R\nsso_region = eu-central-1\n";
+        let cases: [(String, &[(&str, &str)], &str); 8] = [
+            (
+                format!("[default]\n{role}credential_source = Environment\n"),
+                &[],
+                "AWS_ACCESS_KEY_ID is not set",
+            ),
+            (format!("[default]\n{role}credential_source = EcsContainer\n"), &[], "there is no container"),
+            (format!("[default]\n{role}credential_source = Nowhere\n"), &[], "unknown credential_source"),
+            (
+                format!("[default]\n{role}web_identity_token_file = HOME/nothing\n"),
+                &[],
+                "the web identity of",
+            ),
+            (String::new(), &[("AWS_WEB_IDENTITY_TOKEN_FILE", "HOME/token")], "but not AWS_ROLE_ARN"),
+            (
+                format!("{sso}sso_start_url = https://nobody.awsapps.com/start\n"),
+                &[],
+                "log in: aws sso login --profile default",
+            ),
+            (format!("{sso}sso_session = gone\n"), &[], "sso-session \"gone\""),
+            (
+                String::new(),
+                &[("AWS_CONTAINER_CREDENTIALS_FULL_URI", "http://example.org/own")],
+                "http:// to another machine",
+            ),
+        ];
+        for (config, variables, reason) in cases {
+            let (found, asked) = key_of(&config, variables);
+            let error = found.unwrap_err();
+            assert!(error.message().contains(reason), "{config}{variables:?}: {error}");
+            assert!(error.message().contains("-o anonymous"), "{error}");
+            assert!(asked.is_empty(), "{asked:?}");
         }
     }
 }
