@@ -33,8 +33,8 @@ const ALIGNED: usize = 500;
 pub(super) struct InfoArguments {
     /// Show what is in each FILE on one screen: product, blocks, and the tree with its arrays and tables
     ///
-    /// A directory is shown with a line for each file in it; the exit status is 1 if one of them is damaged. The output
-    /// is as wide as the terminal, and coloured on a terminal unless NO_COLOR is set.
+    /// A directory is shown with a line for each file in it. The exit status is 1 if a file is damaged. The output is as
+    /// wide as the terminal, and coloured on a terminal unless NO_COLOR is set.
     #[arg(long, help_heading = LOOK, group = ACTION)]
     info: bool,
 
@@ -44,7 +44,7 @@ pub(super) struct InfoArguments {
 }
 
 impl InfoArguments {
-    /// Describes each file. The exit status is that of the last failure; a damaged file in a directory is one.
+    /// Describes each file. The exit status is that of the last failure; a damaged file is one.
     pub(super) fn run(&self, paths: &[PathBuf], options: &Options, all: bool) -> Result<u8> {
         let paths = at_least_one(paths, "--info needs at least one FILE or directory")?;
         let form = self.form(all);
@@ -75,8 +75,9 @@ impl InfoArguments {
         if printing.damaged > 0 {
             let damaged = printing.damaged;
             let count = printing.rows.count;
+            let files = if count == 1 { "file" } else { "files" };
             let advice = "--info FILE says how, --check reads the data";
-            complain(&format!("{damaged} of {count} files are damaged; {advice}"));
+            complain(&format!("{count} {files}, {damaged} damaged; {advice}"));
         }
         Ok(printing.status)
     }
@@ -113,7 +114,9 @@ impl Printing {
         let described = match row {
             Some(row) => row.and_then(|row| {
                 self.damaged += usize::from(row.is_damaged());
-                self.status = self.status.max(if row.is_damaged() { exit::DAMAGED } else { exit::OK });
+                if row.is_damaged() {
+                    self.status = self.status.max(exit::DAMAGED);
+                }
                 let is_slow = matches!(file, Found::Elsewhere(_));
                 if is_slow && !self.rows.has_title {
                     // Any of the columns may be needed later.
@@ -128,7 +131,11 @@ impl Printing {
                 if self.shown > 0 {
                     writeln!(out)?;
                 }
-                info::write(&*container, &file.label().to_string_lossy(), form, out)
+                info::write(&*container, &file.label().to_string_lossy(), form, out)?;
+                if !info::damage(&*container)?.is_empty() {
+                    self.status = self.status.max(exit::DAMAGED);
+                }
+                Ok(())
             }),
         };
         match described {
