@@ -79,7 +79,7 @@ struct Arguments {
     #[arg(short = 'r', long, help_heading = MOUNT)]
     read_only: bool,
 
-    /// Mount options, separated by commas; --help lists them
+    /// Mount options, separated by commas; --help=all lists them
     #[arg(short, value_name = "OPT,…", help_heading = MOUNT, action = ArgAction::Append)]
     options: Vec<OsString>,
 
@@ -278,7 +278,12 @@ fn parse(mut words: Vec<OsString>) -> std::result::Result<(Action, Arguments), c
     }
     let mut command = command();
     // Whatever options follow, such as ls -l, they are those of the action that is meant.
-    if let Some(advice) = words.get(1).and_then(|word| Action::advice(word)) {
+    let is_verbosity = |word: &&OsString| {
+        let word = word.as_encoded_bytes();
+        word.starts_with(b"-v") || word.starts_with(b"-q") || word == b"--verbose" || word == b"--quiet"
+    };
+    let first = words.iter().skip(1).find(|word| !is_verbosity(word));
+    if let Some(advice) = first.and_then(|word| Action::advice(word)) {
         return Err(command.error(ErrorKind::InvalidSubcommand, advice));
     }
     let matches = command.try_get_matches_from_mut(words)?;
@@ -476,7 +481,7 @@ fn only_mount() -> Result<PathBuf> {
             let names: Vec<String> =
                 mounts.iter().map(|mount| mount.mountpoint.display().to_string()).collect();
             Err(usage(format!(
-                "-u alone unmounts a single mount, and there are several: {}",
+                "-u alone unmounts a single mount, and there are several; name one: {}",
                 names.join(", ")
             )))
         }

@@ -23,7 +23,7 @@ pub(super) struct MountPlaces {
 /// itself.
 pub(super) fn of(mut paths: Vec<PathBuf>) -> Result<MountPlaces> {
     let Some(last) = paths.pop() else {
-        return Err(usage("SOURCE is required; asdf-mount --help shows examples"));
+        return Err(usage("SOURCE is required; asdf-mount --help=all shows examples"));
     };
     if matches!(named::is_local(&last), Ok(false)) {
         let shown = named::shown(&last);

@@ -55,15 +55,20 @@ impl SearchArguments {
     pub(super) fn run(&self, paths: &[PathBuf], options: &Options, jobs: Jobs, json: bool) -> Result<u8> {
         let paths = at_least_one(paths, "--search needs at least one FILE or directory")?;
         let pattern = self.search.as_deref().unwrap_or_default();
-        let key = pattern.split_once(": ").or_else(|| pattern.split_once('=')).map(|(key, _)| key);
-        let is_of_pair = key.is_some_and(|key| !key.is_empty());
-        let pattern = RegexBuilder::new(pattern).case_insensitive(self.ignore_case).build();
-        let pattern = pattern.map_err(|error| {
-            let lines: Vec<String> = error.to_string().lines().map(|line| line.trim().to_owned()).collect();
-            usage(format!("--search: {}", lines.join(" ")))
-        })?;
+        let regex = |text: &str| {
+            let built = RegexBuilder::new(text).case_insensitive(self.ignore_case).build();
+            built.map_err(|error| {
+                let lines: Vec<String> =
+                    error.to_string().lines().map(|line| line.trim().to_owned()).collect();
+                usage(format!("--search: {}", lines.join(" ")))
+            })
+        };
+        let any = regex(pattern)?;
+        // An equals sign may be a part of the expression.
+        let pair = pair_of(pattern).and_then(|pair| regex(&pair).ok());
+        let wanted = Wanted { any, pair };
         let form = LineForm::new(json);
-        each(paths, options, jobs, &|file| search(file, &pattern, is_of_pair, form))
+        each(paths, options, jobs, &|file| search(file, &wanted, form))
     }
 
     /// Prints the values of the keys in each file.
@@ -171,14 +176,34 @@ fn get(file: &Found, keys: &[KeyPath], is_alone: bool, form: LineForm) -> Result
     Ok(lines)
 }
 
-/// Returns the lines of a file. With `is_of_pair`, the pattern may match a path and its value: `filter: V`, `filter=V`.
-fn search(file: &Found, pattern: &Regex, is_of_pair: bool, form: LineForm) -> Result<Vec<u8>> {
+/// What `--search` searches for.
+struct Wanted {
+    /// In a path or in a value.
+    any: Regex,
+    /// In a path with its value, as `PATH: VALUE`.
+    pair: Option<Regex>,
+}
+
+/// Returns the pattern for a key with its value, if the pattern is one: `filter: V`, `filter=V`, `filter: 'V'` as in a
+/// tree, `meta/filter = V`.
+fn pair_of(pattern: &str) -> Option<String> {
+    let (key, value) = pattern.split_once(": ").or_else(|| pattern.split_once('='))?;
+    let key = key.trim().replace('/', ".");
+    let value = value.trim();
+    let quoted = ["'", "\""].iter().find_map(|quote| value.strip_prefix(quote)?.strip_suffix(quote));
+    let value = quoted.map_or_else(|| value.to_owned(), |text| format!("{text}$"));
+    (!key.is_empty()).then(|| format!("{key}: {value}"))
+}
+
+/// Returns the lines of a file.
+fn search(file: &Found, wanted: &Wanted, form: LineForm) -> Result<Vec<u8>> {
     let container = open(file, CACHE_BUDGET)?;
     let name = file.label().to_string_lossy();
     let mut lines = Vec::new();
     info::each_leaf(&*container, &mut |path, value| {
-        let matches_pair = |sign: &str| is_of_pair && pattern.is_match(&format!("{path}{sign}{value}"));
-        if !pattern.is_match(path) && !pattern.is_match(value) && !matches_pair(": ") && !matches_pair("=") {
+        let matches_pair =
+            || wanted.pair.as_ref().is_some_and(|pair| pair.is_match(&format!("{path}: {value}")));
+        if !wanted.any.is_match(path) && !wanted.any.is_match(value) && !matches_pair() {
             return Ok(());
         }
         if lines.len() > MAX_MATCHES {

@@ -86,7 +86,8 @@ const CONTENT: &str = "  tree.yaml        the exact text of the tree; edit it wi
   index.html of a directory
                    a gallery of the files in it, which ls leaves out
   GSD files have arrays/, tables/ and refs.json; Bloscpack files have
-  arrays/, data.bin, meta.json and refs.json, Blosc2 files all but refs.json.
+  arrays/, data.bin, meta.json and refs.json, Blosc2 files all but refs.json;
+  meta.json is there if the file has metadata.
 
   All but tree.yaml are views of the same data: a copy of the whole mount
   is several times as large as the file. Use -o views=none for backups
@@ -157,7 +158,7 @@ fn exit_status() -> String {
      --index: all files are sound; with --dry-run: the text would be
      saved, or is the saved one
   {}  failure, with one line on stderr that gives the reason; with
-     --check, --index or --info of a directory: a file is damaged
+     --check, --index or --info: a file is damaged
   {}  invalid arguments; with --check, --index or --catalog: a file
      can't be read; with --check: the report can't be written
   {}  with --dry-run: the text would be refused

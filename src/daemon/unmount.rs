@@ -59,7 +59,12 @@ pub(crate) fn unmount(wanted: &Path) -> Result<()> {
     };
     let refuse = |message: String| Err(Error::new(Kind::System(libc::EINVAL), message).of(path));
     let mount = match entry.mount_of(&root)? {
-        None => return refuse("not a mountpoint; 'findmnt -t fuse.asdf-mount' lists all mounts".to_owned()),
+        None => {
+            return refuse(match our_mount_around(path) {
+                Some(outer) => format!("not a mountpoint, but a part of the mount: {}", way_out(&outer)),
+                None => "not a mountpoint; 'findmnt -t fuse.asdf-mount' lists all mounts".to_owned(),
+            });
+        }
         Some(mount) if !mount.has_our_type() => {
             return refuse(format!("a mount of type {}, not of asdf-mount; use umount", mount.kind));
         }
@@ -78,12 +83,7 @@ pub(crate) fn unmount(wanted: &Path) -> Result<()> {
             let message = match mount_within(path) {
                 Some(inner) => format!("in use: {} is mounted in it; unmount that first", inner.display()),
                 None if is_working_directory(path) => {
-                    let above = path.parent().unwrap_or(path);
-                    format!(
-                        "in use: it is your working directory; leave it: cd {} && asdf-mount -u {}",
-                        in_shell(above),
-                        in_shell(path)
-                    )
+                    format!("in use: it is your working directory; leave it: {}", way_out(path))
                 }
                 None => "in use: a program has an open file or its working directory there ('fuser -vm' lists the \
                          programs); close it and try again, or use 'umount -l'"
@@ -119,6 +119,22 @@ pub(crate) fn unmount(wanted: &Path) -> Result<()> {
 /// True if this process, and so the shell that started it, works in the directory or below it.
 fn is_working_directory(path: &Path) -> bool {
     std::env::current_dir().is_ok_and(|here| here.starts_with(path))
+}
+
+/// Returns the command that unmounts a mountpoint, and before that leaves it.
+fn way_out(mountpoint: &Path) -> String {
+    let unmount = format!("asdf-mount -u {}", in_shell(mountpoint));
+    match mountpoint.parent() {
+        Some(above) if is_working_directory(mountpoint) => format!("cd {} && {unmount}", in_shell(above)),
+        _ => unmount,
+    }
+}
+
+/// Returns the deepest mountpoint of this program that has `path` in it.
+fn our_mount_around(path: &Path) -> Option<PathBuf> {
+    let ours = mountinfo::all().ok()?.into_iter().filter(Mount::has_our_type);
+    let around = ours.map(|mount| mount.mountpoint).filter(|outer| path.starts_with(outer));
+    around.max_by_key(|outer| outer.components().count())
 }
 
 /// Returns a path as a word of a shell.

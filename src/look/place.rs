@@ -237,7 +237,10 @@ pub(crate) fn write_picture(path: &Path, bytes: &[u8]) -> Result<()> {
     let existing = match rustix::fs::openat(&dir, name, flags, Mode::empty()) {
         Ok(file) => Some(File::from(file)),
         Err(Errno::NOENT) => None,
-        Err(Errno::LOOP) => return Err(no_picture()),
+        Err(Errno::LOOP) => {
+            let message = "is a link, which is not followed: give another name for the picture";
+            return Err(Error::new(Kind::Refused, message));
+        }
         Err(errno) => return Err(errno.into()),
     };
     if existing.as_ref().is_some_and(|file| !is_picture(file).unwrap_or(false)) {

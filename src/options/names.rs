@@ -24,7 +24,7 @@ pub(crate) const TABLE: &[Row] = &[
     row("ro, rw", "mount read-only, or writable if the source is [rw]"),
     row(
         "allow_other",
-        "let other users access the mount, as far as mode and ACL of the source allow (ordinary users need \
+        "let other users access the mount, as far as the mode of the source allows (ordinary users need \
          'user_allow_other' in /etc/fuse.conf)",
     ),
     row("uid=N, gid=N", "owner and group of all files [as in the source]"),
@@ -188,7 +188,7 @@ fn unknown(name: &str) -> Error {
             let equals = if known.takes_value() { "=" } else { "" };
             usage(format!("unknown option -o {name}; did you mean {}{equals}?", known.name))
         }
-        None => usage(format!("unknown option -o {name}; asdf-mount --help lists all options")),
+        None => usage(format!("unknown option -o {name}; asdf-mount --help=all lists all options")),
     }
 }
 

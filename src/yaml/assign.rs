@@ -410,16 +410,22 @@ impl NewValue {
     }
 }
 
+/// Returns a number of items as a text.
+fn items(count: u64) -> String {
+    if count == 1 { "1 item".to_owned() } else { format!("{count} items") }
+}
+
 impl FoundNode {
     /// Refuses to set a value in place of much, which may be a mistake; the error says of what.
     fn may_be_replaced(&self, new: &NewValue) -> std::result::Result<(), String> {
         let is_array = self.tag.as_ref().is_some_and(|tag| tag.contains("ndarray-"));
         match self.kind {
             NodeKind::Mapping(_) | NodeKind::Sequence(_) if is_array => Err("an array".to_owned()),
+            NodeKind::Mapping(1) => Err("a mapping with 1 key".to_owned()),
             NodeKind::Mapping(count) if count > 0 => Err(format!("a mapping with {count} keys")),
             // A list in place of a list is no mistake.
             NodeKind::Sequence(count) if count > 0 && (self.tag.is_some() || !new.flow.starts_with('[')) => {
-                Err(format!("a sequence of {count} items"))
+                Err(format!("a sequence of {}", items(count)))
             }
             _ => Ok(()),
         }
@@ -757,7 +763,7 @@ impl<'k> Finder<'k> {
             let count = closed.count;
             let known = self.keys[n].first(depth);
             let obstacle = (!closed.is_mapping)
-                .then(|| format!("{known} is a sequence of {count} items, which are counted from 0"));
+                .then(|| format!("{known} is a sequence of {}, counted from 0", items(count)));
             self.places[n] = KeyPlace { depth, obstacle, mapping: Some(mapping), alias: None };
         }
         let kind = if closed.is_mapping { NodeKind::Mapping } else { NodeKind::Sequence };
@@ -915,7 +921,7 @@ mod tests {
     fn much_is_replaced_only_by_force() {
         for (text, pair, what) in [
             ("m: {x: 1, y: 2}\n", "m=X", "m is a mapping with 2 keys; --force replaces it"),
-            ("m:\n  x: 1\n", "m={}", "m is a mapping with 1 keys; --force replaces it"),
+            ("m:\n  x: 1\n", "m={}", "m is a mapping with 1 key; --force replaces it"),
             ("m: !core/ndarray-1.1.0\n  source: 0\n", "m=", "m is an array; --force replaces it"),
             ("m: !core/ndarray-1.1.0 [1]\n", "m=[2]", "m is an array; --force replaces it"),
             ("m: [1, 2]\n", "m=3", "m is a sequence of 2 items; --force replaces it"),
@@ -970,7 +976,7 @@ mod tests {
         for (text, paths, why) in [
             ("a: 1\n", &["b"][..], "b: the root has no key \"b\""),
             ("a: {b: 1}\n", &["a.c"], "a.c: a has no key \"c\""),
-            ("a: [1]\n", &["a.1"], "a.1: a is a sequence of 1 items, which are counted from 0"),
+            ("a: [1]\n", &["a.1"], "a.1: a is a sequence of 1 item, counted from 0"),
             ("a: [1, 2]\n", &["a.0", "a.0"], "a.0: it is removed twice"),
             ("? a\n: 1\nb: 2\n", &["a"], "a: it is written in an unusual way; remove it with --edit"),
             ("s: [a: 1]\n", &["s.0.a"], "s.0.a: it is written in an unusual way; remove it with --edit"),
@@ -1067,7 +1073,7 @@ mod tests {
             ("a: {b: 1}\n", "a.c=1", false, "a.c: a has no key \"c\"; --create adds it"),
             ("a: {b: 1}\n", "c=1", false, "c: the root has no key \"c\"; --create adds it"),
             ("a: 1\n", "a.b=1", true, "a.b: a is a single value, not a mapping"),
-            ("a: [1]\n", "a.1=1", true, "a.1: a is a sequence of 1 items, which are counted from 0"),
+            ("a: [1]\n", "a.1=1", true, "a.1: a is a sequence of 1 item, counted from 0"),
             (
                 "b: &x {c: 1}\na: *x\n",
                 "a.c=1",

@@ -180,7 +180,15 @@ fn a_pattern_is_searched_in_keys_and_values() {
 #[test]
 fn a_pattern_has_a_key_and_its_value_or_ignores_case() {
     let bench = nine();
-    for pattern in ["'filter: V'", "filter=V", "-i OBJECT.FILTER=v", "'object.filter: [VB]$'"] {
+    for pattern in [
+        "'filter: V'",
+        "filter=V",
+        "-i OBJECT.FILTER=v",
+        "'object.filter: [VB]$'",
+        "'filter = V'",
+        "\"filter: 'V'\"",
+        "object/filter=V",
+    ] {
         let (status, found, _) = shell(&bench, &format!("asdf-mount --search {pattern} 1.asdf"));
         assert_eq!((status, &*found), (0, "1.asdf:object.filter: V\n"), "{pattern}");
     }
@@ -288,6 +296,12 @@ fn the_name_of_an_action_is_answered_with_its_option() {
             assert_eq!(out, "");
         }
     }
+    let said = shell(&bench, "asdf-mount -v -q info 1.asdf; asdf-mount -vv info 1.asdf").2;
+    assert_eq!(
+        said.matches("info: no such file; actions are options: asdf-mount --info;").count(),
+        2,
+        "{said}"
+    );
     assert_eq!(shell(&bench, "asdf-mount --info 1.asdf").0, 0);
     let said = shell(&bench, "asdf-mount mount 1.asdf m").2;
     assert!(said.contains("leave the word out: asdf-mount SOURCE MOUNTPOINT"), "{said}");
@@ -446,6 +460,16 @@ fn a_mount_is_found_by_its_file_or_alone() {
 fn who_is_in_a_mount_is_told_to_leave_it() {
     let bench = Bench::of_sample();
     assert_eq!(shell(&bench, "asdf-mount a.asdf 'm t'").0, 0);
+    let (status, _, said) = shell(&bench, "asdf-mount -u 'm t/blocks'");
+    assert!(
+        status == 1 && said.contains("not a mountpoint, but a part of the mount: asdf-mount -u '/"),
+        "{said}"
+    );
+    let (status, _, said) = shell(&bench, "cd 'm t/blocks' && asdf-mount -u .");
+    assert!(
+        status == 1 && said.contains("a part of the mount: cd /") && said.contains(" && asdf-mount -u '/"),
+        "{said}"
+    );
     for place in ["m t", "m t/blocks"] {
         let here = if place == "m t" { "." } else { ".." };
         let (status, _, said) = shell(&bench, &format!("cd '{place}' && asdf-mount -u {here}"));
@@ -456,6 +480,10 @@ fn who_is_in_a_mount_is_told_to_leave_it() {
     }
     // The advice works.
     let line = "cd 'm t'; said=$(asdf-mount -u . 2>&1); eval \"${said#*leave it: }\"";
+    assert_eq!(shell(&bench, line), (0, String::new(), String::new()));
+    bench.nothing_is_left();
+    assert_eq!(shell(&bench, "asdf-mount a.asdf 'm t'").0, 0);
+    let line = "cd 'm t/blocks'; said=$(asdf-mount -u . 2>&1); eval \"${said#*part of the mount: }\"";
     assert_eq!(shell(&bench, line), (0, String::new(), String::new()));
     bench.nothing_is_left();
 }
