@@ -321,6 +321,9 @@ mod tests {
         }
     }
 
+    /// Names and values of variables of the environment.
+    type Variables<'a> = &'a [(&'a str, &'a str)];
+
     /// Returns the key that is used with this configuration and these variables, and the requests for it. `HOME` in them is
     /// the home directory, in which `token` holds a token, and the single sign-ons `https://x.awsapps.com/start` and `corp`
     /// are logged in.
@@ -363,7 +366,7 @@ mod tests {
         let place = "sso_region = eu-central-1\nsso_start_url = https://x.awsapps.com/start\n";
         let relative = ("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "/v2/own");
         let full = ("AWS_CONTAINER_CREDENTIALS_FULL_URI", "http://localhost:9/own");
-        let cases: [(String, &[(&str, &str)], &str, &[&str]); 10] = [
+        let cases: [(String, Variables<'_>, &str, &[&str]); 10] = [
             (
                 format!("[default]\n{role}source_profile = keys\nexternal_id = x1\n{keys}"),
                 &[],
@@ -438,7 +441,7 @@ mod tests {
     fn a_source_that_fails_is_an_error_and_no_anonymous_request() {
         let role = "role_arn = arn:aws:iam::123456789012:role/reader\n";
         let sso = "[default]\nsso_account_id = 1\nsso_role_name = R\nsso_region = eu-central-1\n";
-        let cases: [(String, &[(&str, &str)], &str); 8] = [
+        let cases: [(String, Variables<'_>, &str); 8] = [
             (
                 format!("[default]\n{role}credential_source = Environment\n"),
                 &[],
