@@ -355,7 +355,7 @@ mod tests {
     }
 
     /// The configurations of roles, single sign-on, web identities and containers, with the key and the requests: those of
-    /// botocore 1.43 for the same configuration.
+    /// botocore 1.44 for the same configuration.
     #[test]
     fn services_are_asked_for_credentials_as_botocore_asks_them() {
         let role = "role_arn = arn:aws:iam::123456789012:role/reader\n";

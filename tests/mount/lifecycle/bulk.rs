@@ -199,6 +199,55 @@ fn a_pattern_has_a_key_and_its_value_or_ignores_case() {
     assert_eq!(found, "1.asdf:object.name: Sample Galaxy\n".repeat(2));
 }
 
+/// Returns what a message says after `before`, up to the end of its line.
+fn advised(said: &str, before: &str) -> String {
+    let (_, advice) = said.split_once(before).unwrap_or_else(|| panic!("{before}: {said}"));
+    advice.lines().next().unwrap().to_owned()
+}
+
+#[test]
+fn what_a_message_advises_works() {
+    let bench = nine();
+    let said = |line: &str| {
+        let (status, _, said) = shell(&bench, line);
+        assert_ne!(status, 0, "{line}: {said}");
+        said
+    };
+    let works = |line: &str| {
+        let (status, found, said) = shell(&bench, line);
+        assert_eq!(status, 0, "{line}: {said}");
+        found
+    };
+    let option = advised(&said("asdf-mount info 1.asdf"), "actions are options: ");
+    let (option, _) = option.split_once(';').unwrap();
+    assert!(works(&format!("{option} 1.asdf")).contains("Sample Galaxy"));
+    let options = advised(&said("asdf-mount --set object.filter=B object.name=X 1.asdf"), "several values: ");
+    works(&format!("asdf-mount {}", options.replace("FILE", "1.asdf")));
+    assert_eq!(works("asdf-mount --get object.filter --get object.name 1.asdf"), {
+        "1.asdf:object.filter: B\n1.asdf:object.name: X\n"
+    });
+    let key = advised(&said("asdf-mount --create --set new/key=1 1.asdf"), "write ");
+    let (key, _) = key.split_once(" to add it").unwrap();
+    works(&format!("asdf-mount --create --set {key}=1 1.asdf"));
+    assert_eq!(works("asdf-mount --get new/key 1.asdf"), "1\n");
+    let option = advised(&said("asdf-mount --set object=X 1.asdf"), "3 keys; ");
+    assert_eq!(option, "--force replaces it");
+    works("asdf-mount --force --set object=X 1.asdf");
+    let command = advised(&said("asdf-mount -o nonsense 1.asdf m"), "nonsense; ");
+    assert!(works(command.strip_suffix(" lists all options").unwrap()).contains("read-timeout=SECONDS"));
+    let command = advised(&said("asdf-mount"), "required; ");
+    assert!(works(command.strip_suffix(" shows examples").unwrap()).contains("Examples:"));
+    let command = advised(&said("mkdir d; asdf-mount d"), "too: ");
+    works(&format!("{} && asdf-mount -u m", command.replace("MOUNTPOINT", "m")));
+    let names = advised(&said("asdf-mount 1.asdf && asdf-mount 2.asdf && asdf-mount -u"), "name one: ");
+    // Those of other tests are named, too.
+    let own = bench.path("").display().to_string();
+    for name in names.split(", ").filter(|name| name.starts_with(&own)) {
+        works(&format!("asdf-mount -u {name}"));
+    }
+    bench.nothing_is_left();
+}
+
 #[test]
 fn a_value_is_printed_and_a_key_removed() {
     let bench = nine();
