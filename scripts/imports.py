@@ -63,12 +63,12 @@ VIEWS = ""
 ALLOWED_WITHIN = {
     ("format", "asdf"): {
         "container": "arrays check head image_facts view",
-        VIEWS: "arrays computed external header image_facts in_fits ndarray numbers same_paths sources units view",
+        VIEWS: "arrays computed external header image_facts in_fits kept_document ndarray numbers same_paths sources units view",
         "image_facts": "arrays view",
         "same_paths": "arrays",
         "sources": "ndarray view",
         "arrays": "computed external in_fits ndarray units view",
-        "view": "computed external head in_fits ndarray stored",
+        "view": "computed external head in_fits kept_document ndarray stored",
         "in_fits": "head ndarray",
         "edit": "block head header index ndarray stored",
         "check": "defect ndarray stored",
@@ -81,6 +81,7 @@ ALLOWED_WITHIN = {
         "checksum": "header",
         "facts": "header",
         "numbers": "ndarray",
+        "kept_document": "computed",
         "computed": "",
         "defect": "",
         "header": "",

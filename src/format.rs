@@ -34,6 +34,7 @@ use crate::error::{Error, Kind, Result, one_of};
 use crate::product::FileSummary;
 use crate::source::{Reach, Source, SourceStat, UrlOpener};
 pub(crate) use array_facts::IN_BLOCKS;
+use crate::yaml::document::Document;
 pub use array_facts::{ArrayFacts, ArraySource, ElementType, FieldType};
 pub(crate) use asdf::edit::{Editor, is_sidecar};
 pub(crate) use described::{Listener, TreeJson, describe};
@@ -230,6 +231,11 @@ pub trait Container: Views + Any + Send + Sync + std::fmt::Debug {
     /// be read now.
     fn tree_to_show(&self) -> Result<Arc<dyn Content>> {
         Ok(self.tree())
+    }
+
+    /// Returns the document of the text. It ends before an error in the text.
+    fn document(&self) -> Result<Arc<Document>> {
+        Ok(Arc::new(Document::read(&*self.tree_to_show()?)?))
     }
 
     /// True if the methods are slow now: the blocks are not located yet, which takes a search of the whole

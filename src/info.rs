@@ -1,25 +1,24 @@
 //! One screen about a file: `--info`, and `.asdf-mount/info.txt` in a mount.
 //!
-//! The tree is read twice as events, and is never held: the first pass finds the facts of the first lines, and
-//! how deep the tree fits on the screen; the second pass writes it.
+//! The document of the tree is walked twice: to find how deep it fits on the screen, and to write it.
 //!
 //! | module | content |
 //! |---|---|
-//! | [`capture`] | a small part of the tree as a value: an array, a time, a table, a collection on one line |
-//! | [`describe`] | a captured value in words |
+//! | [`value`] | a node as a value: an array, a time, a table, a collection on one line |
+//! | [`describe`] | a value in words |
 //! | [`leaves`] | the scalars of a tree with their paths |
 //! | [`outline`] | the tree, one line a key |
 //! | [`mod@summary`] | the facts that say which file it is: product, instrument, filter, date |
 //! | [`page`] | `index.html` |
 //! | [`line`](mod@line) | a line of styled text, cut to the width of the terminal |
 
-mod capture;
 mod describe;
 mod leaves;
 mod line;
 mod outline;
 pub(crate) mod page;
 mod summary;
+mod value;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -28,8 +27,6 @@ use std::io::{self, Write};
 use crate::error::{Error, Result, one_line};
 use crate::format::{ArrayFacts, ArraySource, Container, Defect, Facts, IN_BLOCKS, Listener, Severity};
 use crate::yaml::event::Event;
-use crate::yaml::read::{Unread, each_event};
-use crate::yaml::survey::Commented;
 use describe::Blocks;
 use line::{Style, TextLine};
 use outline::{Outline, OutlineSink};
@@ -84,35 +81,20 @@ pub(crate) fn write(
     form: InfoForm,
     out: &mut dyn Write,
 ) -> Result<()> {
-    let tree = container.tree_to_show()?;
-    let tree = Commented(&*tree);
-    let mut survey = Outline::survey(form);
-    let mut summary = FileSummary::default();
-    let surveyed = each_event(&tree, |event| -> std::result::Result<bool, Unread> {
-        summary.take(event);
-        Ok(survey.take(event))
-    });
-    if let Err(unread) = &surveyed
-        && unread.error.is_of_reading()
-    {
-        return Err(unread.error.clone());
-    }
-    let depth = form.depth.unwrap_or_else(|| if form.all { usize::MAX } else { survey.fitting_depth() });
-    let summary = if_several(container, summary)?;
+    let document = container.document()?;
+    let mut counted = Outline::counted(form);
+    counted.take(&document);
+    let depth = form.depth.unwrap_or_else(|| if form.all { usize::MAX } else { counted.fitting_depth() });
+    let summary = if_several(container, FileSummary::of(&document))?;
     let mut writer = LineWriter { form, out, failed: None };
     head(container, name, &summary, &mut writer)?;
     writer.line(&TextLine::default());
     let blocks = ContainerBlocks::of(container);
-    let mut outline = Outline::shown(form, depth, &blocks, &mut writer);
-    let read = each_event(&tree, |event| -> std::result::Result<bool, Unread> { Ok(outline.take(event)) });
-    outline.end();
-    if let Err(unread) = read {
-        if unread.error.is_of_reading() {
-            return Err(unread.error);
-        }
+    Outline::shown(form, depth, &blocks, &mut writer).take(&document);
+    if let Some(fault) = document.fault() {
         writer.line(&TextLine::of(
             Style::Damage,
-            format!("the tree can't be read further: {}", unread.error.message()),
+            format!("the tree can't be read further: {}", fault.message()),
         ));
     }
     blocks.finish()?;
@@ -159,16 +141,8 @@ pub(crate) fn summary_of_picture(container: &dyn Container, path: Option<&[Strin
 /// # Errors
 /// The tree can't be read now.
 pub(crate) fn summary(container: &dyn Container) -> Result<FileSummary> {
-    let mut summary = FileSummary::default();
-    let read =
-        each_event(&Commented(&*container.tree_to_show()?), |event| -> std::result::Result<bool, Unread> {
-            summary.take(event);
-            Ok(true)
-        });
-    match read {
-        Err(unread) if unread.error.is_of_reading() => Err(unread.error),
-        _ => if_several(container, summary),
-    }
+    let document = container.document()?;
+    if_several(container, FileSummary::of(&document))
 }
 
 /// Returns the damage that the headers and the tree of a file tell; its data are not read.

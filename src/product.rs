@@ -10,6 +10,7 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 pub(crate) use nearest::ImageFacts;
+use summary::FactStep;
 pub(crate) use summary::FileSummary;
 
 /// A fact of an observation.
@@ -136,9 +137,9 @@ static BY_KEY: LazyLock<HashMap<&str, Vec<(usize, usize)>>> = LazyLock::new(|| {
 });
 
 /// Returns the facts that may be at a path, by their positions in [`FACTS`], each with its rank among the paths of the
-/// fact, 0 for the likeliest. The path has the keys from the root on.
-fn ranks(path: &[String]) -> impl Iterator<Item = (usize, usize)> {
-    let ends = path.last().and_then(|key| BY_KEY.get(key.as_str())).map_or(&[][..], Vec::as_slice);
+/// fact, 0 for the likeliest. The path begins at the root.
+fn ranks(path: &[FactStep]) -> impl Iterator<Item = (usize, usize)> {
+    let ends = path.last().and_then(|step| BY_KEY.get(step.key())).map_or(&[][..], Vec::as_slice);
     let mut last = None;
     ends.iter().copied().filter(move |(number, rank)| {
         // The first of several paths of a fact counts.
@@ -157,7 +158,7 @@ pub(crate) fn position(name: &str) -> Option<usize> {
 
 impl ProductFact {
     /// False if the value at this path is something else: the number of an exposure, that of an HDU, or that of a day.
-    pub(crate) fn may_be(&self, path: &[String], value: &str) -> bool {
+    fn may_be(&self, path: &[FactStep], value: &str) -> bool {
         let is_number = value.parse::<u64>().is_ok();
         match self.name {
             "exposure" => !(is_number && is_end("observation.exposure", path)),
@@ -170,8 +171,8 @@ impl ProductFact {
 }
 
 /// True if a dotted path is the end of `path`.
-fn is_end(end: &str, path: &[String]) -> bool {
-    end.rsplit('.').zip(path.iter().rev()).all(|(one, other)| one == other)
+fn is_end(end: &str, path: &[FactStep]) -> bool {
+    end.rsplit('.').zip(path.iter().rev()).all(|(one, other)| one == other.key())
         && end.split('.').count() <= path.len()
 }
 
@@ -246,7 +247,7 @@ mod tests {
     #[test]
     fn a_path_has_the_rank_of_its_end() {
         let rank_of = |name: &str, path: &str| {
-            let path: Vec<String> = path.split('.').map(str::to_owned).collect();
+            let path: Vec<_> = path.split('.').map(|key| FactStep::Key(key.to_owned())).collect();
             ranks(&path).find(|(number, _)| Some(*number) == position(name)).map(|(_, rank)| rank)
         };
         let rank = |path: &str| rank_of("filter", path);
@@ -260,7 +261,7 @@ mod tests {
         assert_eq!((flag_name("", 0), flag_name("ROMAN", 14)), (None, None));
         assert!(is_unknown("-999999") && !is_unknown("F158"));
         let may_be = |name: &str, path: &str, value: &str| {
-            let path: Vec<String> = path.split('.').map(str::to_owned).collect();
+            let path: Vec<_> = path.split('.').map(|key| FactStep::Key(key.to_owned())).collect();
             FACTS[position(name).unwrap()].may_be(&path, value)
         };
         // The number of an exposure, and that of an HDU.

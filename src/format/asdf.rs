@@ -13,6 +13,7 @@
 //! | [`stored`] | a file as it is stored: head and blocks |
 //! | [`in_fits`] | a FITS file with an ASDF file in it |
 //! | [`view`], [`computed`] | the trait of all views; a file with the results computed from its tree |
+//! | [`kept_document`] | the document of a file's tree, and how long it is kept |
 //! | [`arrays`] | the survey of the tree, the elements of arrays, and the view `arrays/` |
 //! | [`fits`], [`preview`], [`tables`] … | views |
 //! | [`edit`], [`check`] | saves; `--check` |
@@ -51,6 +52,7 @@ mod imploded;
 mod in_fits;
 pub(crate) mod index;
 pub(crate) mod json;
+mod kept_document;
 pub(crate) mod ndarray;
 mod numbers;
 mod preview;

@@ -1,7 +1,7 @@
 //! A captured value in words: `ndarray float32 (4096, 4096) lz4 29.1 MB`.
 
-use super::capture::{Captured, CapturedKind};
 use super::line::Style;
+use super::value::{NodeValue, ValueKind};
 use crate::error::one_line;
 use crate::format::Facts;
 use crate::time::instant;
@@ -101,7 +101,7 @@ pub(super) fn is_whole(kind: &str) -> bool {
 }
 
 /// Describes a value.
-pub(super) fn of(value: &Captured, blocks: &dyn Blocks, all: bool) -> Described {
+pub(super) fn of(value: &NodeValue, blocks: &dyn Blocks, all: bool) -> Described {
     match value.kind() {
         Some("ndarray" | "chunked-ndarray") => array(value, blocks),
         Some("quantity" | "angle" | "latitude" | "longitude" | "distance") => quantity(value, blocks, all),
@@ -121,7 +121,7 @@ pub(super) fn of(value: &Captured, blocks: &dyn Blocks, all: bool) -> Described 
 }
 
 /// Writes a value on one line, as in YAML's flow style but without needless quotes.
-fn flow(value: &Captured, blocks: &dyn Blocks, most: usize, nesting: usize, out: &mut String) {
+fn flow(value: &NodeValue, blocks: &dyn Blocks, most: usize, nesting: usize, out: &mut String) {
     if out.len() > most {
         return;
     }
@@ -129,44 +129,43 @@ fn flow(value: &Captured, blocks: &dyn Blocks, most: usize, nesting: usize, out:
         out.push_str(&of(value, blocks, false).text);
         return;
     }
-    match &value.what {
-        CapturedKind::Scalar { text, is_plain } => {
-            let is_empty = text.is_empty();
-            out.push_str(match (is_empty, is_plain) {
+    match value.what() {
+        ValueKind::Scalar => {
+            let text = value.shown();
+            out.push_str(match (text.is_empty(), value.is_plain()) {
                 (true, true) => "null",
                 (true, false) => "''",
                 _ => "",
             });
-            out.push_str(&one_line(text));
+            out.push_str(&one_line(&text));
         }
-        CapturedKind::Alias(name) => {
+        ValueKind::Alias => {
             out.push('*');
-            out.push_str(&one_line(name));
+            out.push_str(&one_line(&value.shown()));
         }
-        CapturedKind::Sequence { .. } | CapturedKind::Mapping { .. } if nesting >= MAX_NESTING => {
-            out.push('…')
-        }
-        CapturedKind::Sequence { items, count } => {
+        ValueKind::Sequence | ValueKind::Mapping if nesting >= MAX_NESTING => out.push('…'),
+        ValueKind::Sequence => {
             out.push('[');
+            let items = value.items();
             for (n, item) in items.iter().enumerate() {
                 out.push_str(if n > 0 { ", " } else { "" });
                 flow(item, blocks, most, nesting + 1, out);
             }
-            if *count > items.len() as u64 {
-                out.push_str(&format!(", … {count} items"));
+            if value.count() > items.len() as u64 {
+                out.push_str(&format!(", … {} items", value.count()));
             }
             out.push(']');
         }
-        CapturedKind::Mapping { members, count } => {
+        ValueKind::Mapping => {
             out.push('{');
-            for (n, (key, member)) in members.iter().enumerate() {
+            for (n, (key, member)) in value.members().enumerate() {
+                if out.len() > most {
+                    break;
+                }
                 out.push_str(if n > 0 { ", " } else { "" });
-                out.push_str(&one_line(key));
+                out.push_str(&one_line(&key));
                 out.push_str(": ");
-                flow(member, blocks, most, nesting + 1, out);
-            }
-            if *count > members.len() as u64 {
-                out.push_str(&format!(", … {count} keys"));
+                flow(&member, blocks, most, nesting + 1, out);
             }
             out.push('}');
         }
@@ -174,22 +173,19 @@ fn flow(value: &Captured, blocks: &dyn Blocks, most: usize, nesting: usize, out:
 }
 
 /// Describes an array.
-fn array(value: &Captured, blocks: &dyn Blocks) -> Described {
+fn array(value: &NodeValue, blocks: &dyn Blocks) -> Described {
     let mut text = String::from("ndarray");
-    let data = match &value.what {
-        CapturedKind::Sequence { .. } => Some(value),
-        _ => value.get("data"),
-    };
+    let data = if value.what() == ValueKind::Sequence { Some(value.clone()) } else { value.get("data") };
     let datatype = value.get("datatype").or_else(|| value.get("dtype"));
     let (name, columns) = match datatype {
-        Some(datatype) => datatype_of(datatype),
-        None => (data.map(|data| inferred(data).to_owned()).unwrap_or_default(), Vec::new()),
+        Some(datatype) => datatype_of(&datatype),
+        None => (data.as_ref().map(|data| inferred(data).to_owned()).unwrap_or_default(), Vec::new()),
     };
     if columns.is_empty() {
         text += &format!(" {name}");
     }
-    let shape = match (value.get("shape"), data) {
-        (Some(shape), _) => dimensions(shape),
+    let shape = match (value.get("shape"), &data) {
+        (Some(shape), _) => dimensions(&shape),
         (None, Some(data)) => shape_of(data),
         (None, None) => Vec::new(),
     };
@@ -199,11 +195,11 @@ fn array(value: &Captured, blocks: &dyn Blocks) -> Described {
         let rows = shape.join(" × ");
         text = format!("table {} columns × {rows} rows", columns.len());
     }
-    match value.get("source").and_then(Captured::text) {
+    match value.text_of("source") {
         _ if data.is_some() => {
             text += " inline ";
             if let Some(data) = data {
-                flow(&Captured { tag: None, what: data.what.clone() }, blocks, 200, 0, &mut text);
+                flow(&data.untagged(), blocks, 200, 0, &mut text);
             }
         }
         Some(source) => match source.parse::<i64>() {
@@ -230,70 +226,58 @@ fn array(value: &Captured, blocks: &dyn Blocks) -> Described {
 }
 
 /// Returns the name of a type, and the fields of a structured one.
-fn datatype_of(datatype: &Captured) -> (String, Vec<(String, String)>) {
-    let CapturedKind::Sequence { items, .. } = &datatype.what else {
-        return (datatype.text().unwrap_or_default().to_owned(), Vec::new());
-    };
+fn datatype_of(datatype: &NodeValue) -> (String, Vec<(String, String)>) {
+    if datatype.what() != ValueKind::Sequence {
+        return (datatype.text().unwrap_or_default().into_owned(), Vec::new());
+    }
+    let items = datatype.items();
     if let [name, length] = &items[..]
-        && let (Some(name @ ("ascii" | "ucs4")), Some(length)) = (name.text(), length.text())
+        && let (Some(name), Some(length)) = (name.text(), length.text())
+        && matches!(&*name, "ascii" | "ucs4")
     {
         return (format!("{name}[{length}]"), Vec::new());
     }
-    let field = |(n, field): (usize, &Captured)| {
-        let of_field = field.get("datatype").unwrap_or(field);
-        let (mut name, within) = datatype_of(of_field);
+    let field = |(n, field): (usize, &NodeValue)| {
+        let of_field = field.get("datatype");
+        let (mut name, within) = datatype_of(of_field.as_ref().unwrap_or(field));
         if !within.is_empty() {
             name = format!("{} fields", within.len());
         }
         if let Some(shape) = field.get("shape") {
-            name += &format!(" ({})", dimensions(shape).join(", "));
+            name += &format!(" ({})", dimensions(&shape).join(", "));
         }
-        (field.text_of("name").map_or_else(|| format!("f{n}"), one_line), one_line(&name))
+        (field.text_of("name").map_or_else(|| format!("f{n}"), |name| one_line(&name)), one_line(&name))
     };
     (String::new(), items.iter().enumerate().map(field).collect())
 }
 
-fn dimensions(shape: &Captured) -> Vec<String> {
-    match &shape.what {
-        CapturedKind::Sequence { items, .. } => {
-            items.iter().map(|item| item.text().unwrap_or("?").to_owned()).collect()
-        }
-        _ => Vec::new(),
-    }
+fn dimensions(shape: &NodeValue) -> Vec<String> {
+    shape.items().iter().map(|item| item.text().unwrap_or("?".into()).into_owned()).collect()
+}
+
+/// Returns the first item of a sequence.
+fn first(sequence: &NodeValue) -> Option<NodeValue> {
+    sequence.items().into_iter().next()
 }
 
 /// Returns the shape of an array that is written in the tree.
-fn shape_of(data: &Captured) -> Vec<String> {
-    let mut shape = Vec::new();
-    let mut here = data;
-    while let CapturedKind::Sequence { items, count } = &here.what {
-        shape.push(count.to_string());
-        match items.first() {
-            Some(first) => here = first,
-            None => break,
-        }
-    }
-    shape
+fn shape_of(data: &NodeValue) -> Vec<String> {
+    let sequences = std::iter::successors(Some(data.clone()), first);
+    let sequences = sequences.take_while(|here| here.what() == ValueKind::Sequence);
+    sequences.map(|sequence| sequence.count().to_string()).collect()
 }
 
 /// Returns the type that the first element suggests.
-fn inferred(data: &Captured) -> &'static str {
-    let mut here = data;
-    while let CapturedKind::Sequence { items, .. } = &here.what
-        && let Some(first) = items.first()
-    {
-        here = first;
-    }
-    match &here.what {
-        CapturedKind::Scalar { text, is_plain } => {
-            match scalar::type_of(text, *is_plain, here.tag.as_deref()) {
-                Type::Int => "int64",
-                Type::Float => "float64",
-                Type::Bool => "bool8",
-                Type::Str => "text",
-                _ => "",
-            }
-        }
+fn inferred(data: &NodeValue) -> &'static str {
+    let element = std::iter::successors(Some(data.clone()), first).last();
+    let Some((element, text)) = element.as_ref().and_then(|element| Some((element, element.text()?))) else {
+        return "";
+    };
+    match scalar::type_of(&text, element.is_plain(), element.tag()) {
+        Type::Int => "int64",
+        Type::Float => "float64",
+        Type::Bool => "bool8",
+        Type::Str => "text",
         _ => "",
     }
 }
@@ -311,17 +295,17 @@ fn size_of(datatype: &str, shape: &[String]) -> Option<u64> {
     shape.iter().try_fold(item, |size, len| size.checked_mul(len.parse().ok()?))
 }
 
-fn unit_of(value: &Captured) -> Option<String> {
-    let unit = value.text_of("unit").filter(|unit| !unit.is_empty() && *unit != "null")?;
-    Some(one_line(unit))
+fn unit_of(value: &NodeValue) -> Option<String> {
+    let unit = value.text_of("unit").filter(|unit| !unit.is_empty() && unit != "null")?;
+    Some(one_line(&unit))
 }
 
 /// Describes a number or an array with its unit.
-fn quantity(value: &Captured, blocks: &dyn Blocks, all: bool) -> Described {
+fn quantity(value: &NodeValue, blocks: &dyn Blocks, all: bool) -> Described {
     let Some(number) = value.get("value") else {
-        return of(&Captured { tag: None, what: value.what.clone() }, blocks, all);
+        return of(&value.untagged(), blocks, all);
     };
-    let mut described = of(number, blocks, all);
+    let mut described = of(&number, blocks, all);
     if let Some(unit) = unit_of(value) {
         described.text += &format!(" {unit}");
     }
@@ -329,19 +313,19 @@ fn quantity(value: &Captured, blocks: &dyn Blocks, all: bool) -> Described {
 }
 
 /// Returns a time as text. Julian dates and seconds also as a date.
-fn time(value: &Captured) -> String {
+fn time(value: &NodeValue) -> String {
     if let Some(text) = value.text() {
-        return one_line(text);
+        return one_line(&text);
     }
     let Some(text) = value.text_of("value") else {
         let mut text = String::new();
-        flow(&Captured { tag: None, what: value.what.clone() }, &NoBlocks, MAX_LINE, 0, &mut text);
+        flow(&value.untagged(), &NoBlocks, MAX_LINE, 0, &mut text);
         return text;
     };
     let format = value.text_of("format").unwrap_or_default();
     let scale = value.text_of("scale").unwrap_or_default();
     let number: Option<f64> = text.parse().ok();
-    let seconds = match (format, number) {
+    let seconds = match (&*format, number) {
         ("jd", Some(days)) => Some((days - 2_440_587.5) * 86_400.0),
         ("mjd", Some(days)) => Some((days - 40_587.0) * 86_400.0),
         ("unix", Some(seconds)) => Some(seconds),
@@ -353,7 +337,7 @@ fn time(value: &Captured) -> String {
         Some(seconds) => {
             format!("{} ({format} {text})", instant((seconds.round() as i64, 0)).trim_end_matches('Z'))
         }
-        None => text.to_owned(),
+        None => text,
     };
     if !scale.is_empty() {
         shown += &format!(" {scale}");
@@ -371,33 +355,34 @@ impl Blocks for NoBlocks {
 }
 
 /// Describes a table, with a line for each column.
-fn table(value: &Captured, blocks: &dyn Blocks) -> Described {
-    let Some(CapturedKind::Sequence { items, count }) = value.get("columns").map(|columns| &columns.what)
-    else {
-        return of(&Captured { tag: None, what: value.what.clone() }, blocks, false);
+fn table(value: &NodeValue, blocks: &dyn Blocks) -> Described {
+    let Some(listed) = value.get("columns").filter(|columns| columns.what() == ValueKind::Sequence) else {
+        return of(&value.untagged(), blocks, false);
     };
+    let names = value.get("colnames").map(|names| names.items()).unwrap_or_default();
     let mut rows = None;
     let mut columns = Vec::new();
-    for item in items {
-        let data = item.get("data").or_else(|| item.get("value")).unwrap_or(item);
+    for item in listed.items() {
+        let data = item.get("data").or_else(|| item.get("value")).unwrap_or_else(|| item.clone());
         let array = data.get("value").unwrap_or(data);
         if rows.is_none() {
-            rows = array.get("shape").map(dimensions).and_then(|shape| shape.first().cloned());
-            rows = rows.or_else(|| shape_of(array.get("data").unwrap_or(array)).first().cloned());
+            rows = array.get("shape").and_then(|shape| dimensions(&shape).into_iter().next());
+            rows = rows.or_else(|| shape_of(&array.get("data").unwrap_or(array)).into_iter().next());
         }
         // A column of astropy may have its name in the list of the table only.
-        let of_table = || value.get("colnames")?.items().get(columns.len())?.text();
-        let name = item.text_of("name").or_else(of_table).map_or_else(|| "?".to_owned(), one_line);
-        columns.push((name, column(item, blocks).text));
+        let of_table = || Some(names.get(columns.len())?.text()?.into_owned());
+        let name =
+            item.text_of("name").or_else(of_table).map_or_else(|| "?".to_owned(), |name| one_line(&name));
+        columns.push((name, column(&item, blocks).text));
     }
     let rows = rows.map_or_else(String::new, |rows| format!(" × {} rows", one_line(&rows)));
-    Described { columns, ..Described::typed(format!("table {count} columns{rows}")) }
+    Described { columns, ..Described::typed(format!("table {} columns{rows}", listed.count())) }
 }
 
 /// Describes a column of a table.
-fn column(value: &Captured, blocks: &dyn Blocks) -> Described {
+fn column(value: &NodeValue, blocks: &dyn Blocks) -> Described {
     let Some(data) = value.get("data") else {
-        let untagged = Captured { tag: None, what: value.what.clone() };
+        let untagged = value.untagged();
         let is_known = value.kind().is_some_and(|kind| is_whole(kind) && kind != "column" && kind != "table");
         let mut described = of(if is_known { value } else { &untagged }, blocks, false);
         if let Some(short) = described.text.strip_prefix("ndarray ") {
@@ -405,7 +390,7 @@ fn column(value: &Captured, blocks: &dyn Blocks) -> Described {
         }
         return described;
     };
-    let mut described = of(data, blocks, false);
+    let mut described = of(&data, blocks, false);
     if let Some(short) = described.text.strip_prefix("ndarray ") {
         described.text = short.to_owned();
     }

@@ -1,12 +1,11 @@
 //! The scalars of a tree, each with its path.
 
 use std::fmt::Write;
+use std::sync::Arc;
 
 use crate::error::Result;
 use crate::format::Container;
-use crate::yaml::event::{Event, What};
-use crate::yaml::read::each_event;
-use crate::yaml::survey::Commented;
+use crate::yaml::document::{Document, Id, Kind};
 
 /// Passes each scalar of the tree to `take`: its path, `meta.instrument.name` or `steps[2].name`, and its text.
 ///
@@ -16,101 +15,52 @@ pub(crate) fn each_leaf(
     container: &dyn Container,
     take: &mut dyn FnMut(&str, &str) -> Result<()>,
 ) -> Result<()> {
-    let mut leaves = Leaves::new(take);
-    each_event(&Commented(&*container.tree_to_show()?), |event| -> Result<bool> {
-        leaves.take(event)?;
-        Ok(true)
-    })
+    let document = container.document()?;
+    each_in(&document, take)?;
+    document.fault().map_or(Ok(()), |fault| Err(fault.clone()))
 }
 
-/// Takes the events of a tree, and passes its scalars on.
-pub(super) struct Leaves<'t> {
-    path: String,
-    open: Vec<LeafLevel>,
-    take: &'t mut dyn FnMut(&str, &str) -> Result<()>,
+/// Passes each scalar of a document to `take`, up to its fault.
+pub(super) fn each_in(
+    document: &Arc<Document>,
+    take: &mut dyn FnMut(&str, &str) -> Result<()>,
+) -> Result<()> {
+    document.root().map_or(Ok(()), |root| each_below(document, root, &mut String::new(), take))
 }
 
-struct LeafLevel {
-    is_mapping: bool,
-    expects_key: bool,
-    /// Number of items so far.
-    count: u64,
-    /// Length of the path of the collection.
-    len: usize,
-    /// True if the collection is a key.
-    is_key: bool,
-}
-
-impl<'t> Leaves<'t> {
-    pub(super) fn new(take: &'t mut dyn FnMut(&str, &str) -> Result<()>) -> Self {
-        Self { path: String::new(), open: Vec::new(), take }
-    }
-
-    pub(super) fn take(&mut self, event: &Event<'_>) -> Result<()> {
-        match event.what {
-            What::Scalar { value, .. } if self.expects_key() => self.key(value),
-            What::Alias(name) if self.expects_key() => self.key(name),
-            What::Scalar { value, .. } => {
-                self.begin();
-                if !self.open.iter().any(|open| open.is_key) {
-                    (self.take)(&self.path, value)?;
+/// Passes each scalar in a node to `take`. `path` is the path of the node, and is the same afterwards.
+fn each_below(
+    document: &Arc<Document>,
+    id: Id,
+    path: &mut String,
+    take: &mut dyn FnMut(&str, &str) -> Result<()>,
+) -> Result<()> {
+    let len = path.len();
+    match document.kind(id) {
+        Kind::Scalar(_) => take(path, document.text(id))?,
+        Kind::Mapping => {
+            for (key, value) in document.members(id) {
+                if len > 0 {
+                    path.push('.');
                 }
-                self.end();
+                let is_collection = matches!(document.kind(key), Kind::Sequence | Kind::Mapping);
+                path.push_str(if is_collection { "…" } else { document.text(key) });
+                each_below(document, value, path, take)?;
+                path.truncate(len);
             }
-            What::Alias(_) => self.end(),
-            What::SequenceStart { .. } => self.open(false),
-            What::MappingStart { .. } => self.open(true),
-            What::SequenceEnd | What::MappingEnd => {
-                let closed = self.open.pop();
-                if closed.is_some_and(|closed| closed.is_key) { self.key("…") } else { self.end() }
-            }
-            _ => {}
         }
-        Ok(())
-    }
-
-    fn expects_key(&self) -> bool {
-        self.open.last().is_some_and(|open| open.is_mapping && open.expects_key)
-    }
-
-    fn key(&mut self, key: &str) {
-        let Some(open) = self.open.last_mut() else { return };
-        open.expects_key = false;
-        self.path.truncate(open.len);
-        if !self.path.is_empty() {
-            self.path.push('.');
+        Kind::Sequence => {
+            let mut count = 0_u64;
+            document.each_item(id, &mut |document, item| {
+                // Writing to a String can't fail.
+                let _ = write!(path, "[{count}]");
+                each_below(document, item, path, take)?;
+                path.truncate(len);
+                count += 1;
+                Ok(true)
+            })?;
         }
-        self.path.push_str(key);
+        Kind::Alias | Kind::ScalarRun => {}
     }
-
-    /// Adds the position of an item to the path.
-    fn begin(&mut self) {
-        if let Some(open) = self.open.last()
-            && !open.is_mapping
-        {
-            self.path.truncate(open.len);
-            // Writing to a String can't fail.
-            let _ = write!(self.path, "[{}]", open.count);
-        }
-    }
-
-    fn open(&mut self, is_mapping: bool) {
-        let is_key = self.expects_key();
-        self.begin();
-        self.open.push(LeafLevel {
-            is_mapping,
-            expects_key: is_mapping,
-            count: 0,
-            len: self.path.len(),
-            is_key,
-        });
-    }
-
-    /// Ends a value.
-    fn end(&mut self) {
-        if let Some(open) = self.open.last_mut() {
-            open.count += 1;
-            open.expects_key = open.is_mapping;
-        }
-    }
+    Ok(())
 }

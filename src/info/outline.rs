@@ -1,31 +1,26 @@
 //! The tree as an outline: a line a key, collections indented below theirs, down to a depth.
 
+use std::sync::Arc;
+
 use super::InfoForm;
-use super::capture::{Capture, Captured, CapturedKind, kind_of};
 use super::describe::{self, BlockSize, Blocks, is_whole};
 use super::line::{Style, TextLine};
+use super::value::{NodeValue, ValueKind, kind_of};
 use crate::error::one_line;
-use crate::yaml::event::{Event, What};
+use crate::yaml::document::{Document, Id, Kind};
 
 /// The depths whose lines are counted to find the depth that fits on the screen.
 const MAX_DEPTH: usize = 16;
 /// Keys of the root about the program that wrote the file. They are shown on one line each.
 const ABOUT_WRITER: [&str; 2] = ["history", "asdf_library"];
 
-/// Takes the events of a tree, and passes its lines on.
+/// Passes the lines of a tree on.
 pub(super) struct Outline<'o> {
     form: InfoForm,
     /// The depth of the last lines.
     depth: usize,
     /// `None` while lines are only counted.
     out: Option<Output<'o>>,
-    open: Vec<OutlineLevel>,
-    /// The collection or value that is captured.
-    capture: Option<Capture>,
-    /// A sequence, tag included, whose first item is not known yet.
-    undecided: Option<(Option<String>, Option<String>)>,
-    /// Number of collections that are open within one that is skipped.
-    skipped: usize,
     /// Number of lines by depth.
     lines: [usize; MAX_DEPTH],
     has_ended: bool,
@@ -50,29 +45,10 @@ pub(super) trait OutlineSink {
     fn end(&mut self) {}
 }
 
-/// A collection that is shown key by key.
-struct OutlineLevel {
-    is_mapping: bool,
-    /// The key whose value is next.
-    key: Option<String>,
-    /// Number of children so far.
-    count: u64,
-}
-
 impl<'o> Outline<'o> {
     /// Creates an outline that only counts its lines.
-    pub(super) fn survey(form: InfoForm) -> Self {
-        Self {
-            form,
-            depth: MAX_DEPTH,
-            out: None,
-            open: Vec::new(),
-            capture: None,
-            undecided: None,
-            skipped: 0,
-            lines: [0; MAX_DEPTH],
-            has_ended: false,
-        }
+    pub(super) fn counted(form: InfoForm) -> Self {
+        Self { form, depth: MAX_DEPTH, out: None, lines: [0; MAX_DEPTH], has_ended: false }
     }
 
     /// Creates an outline that passes its lines to `lines`.
@@ -82,7 +58,7 @@ impl<'o> Outline<'o> {
         blocks: &'o dyn Blocks,
         lines: &'o mut dyn OutlineSink,
     ) -> Self {
-        Self { depth: depth.max(1), out: Some(Output { blocks, lines }), ..Self::survey(form) }
+        Self { depth: depth.max(1), out: Some(Output { blocks, lines }), ..Self::counted(form) }
     }
 
     /// Returns the greatest depth at which the outline is not longer than the form allows; at least 1.
@@ -95,173 +71,91 @@ impl<'o> Outline<'o> {
         self.lines.iter().take_while(fits).count().max(1)
     }
 
-    /// Takes an event. Returns false after the end of the tree, or if no further lines are wanted.
-    pub(super) fn take(&mut self, event: &Event<'_>) -> bool {
-        let what = event.what;
-        if self.skipped > 0 {
-            match what {
-                What::SequenceStart { .. } | What::MappingStart { .. } => self.skipped += 1,
-                What::SequenceEnd | What::MappingEnd => self.skipped -= 1,
-                _ => {}
-            }
-            return true;
-        }
-        if let Some((tag, anchor)) = self.undecided.take() {
-            self.decide(what, tag.as_deref(), anchor.as_deref());
-        }
-        if let Some(capture) = &mut self.capture {
-            if let Some(value) = capture.take(what) {
-                self.capture = None;
-                self.value(&value);
-            }
-            return !self.has_ended;
-        }
-        match what {
-            What::DocumentEnd { .. } => return false,
-            What::StreamStart | What::StreamEnd | What::DocumentStart { .. } => {}
-            What::SequenceEnd | What::MappingEnd => self.close(),
-            What::Scalar { value, .. } if self.expects_key() => self.key(value),
-            _ if self.expects_key() => {
-                // A key that is a collection or an alias: its value is shown without it.
-                self.key("…");
-                self.skip(what);
-            }
-            _ => self.node(what),
-        }
-        !self.has_ended
-    }
-
-    /// Ends an outline whose tree ended early.
-    pub(super) fn end(&mut self) {
-        while !self.open.is_empty() {
-            self.close();
+    /// Passes the lines of a tree on.
+    pub(super) fn take(&mut self, document: &Arc<Document>) {
+        if let Some(root) = document.root() {
+            self.node(document, root, "", 0);
         }
     }
 
-    fn expects_key(&self) -> bool {
-        self.open.last().is_some_and(|open| open.is_mapping && open.key.is_none())
-    }
-
-    fn key(&mut self, key: &str) {
-        if let Some(open) = self.open.last_mut() {
-            open.key = Some(key.to_owned());
-        }
-    }
-
-    fn skip(&mut self, what: What<'_>) {
-        self.skipped = usize::from(matches!(what, What::SequenceStart { .. } | What::MappingStart { .. }));
-    }
-
-    /// Takes the start of a value.
-    fn node(&mut self, what: What<'_>) {
-        let most = self.form.max_children();
-        if let Some(open) = self.open.last_mut()
-            && open.count >= most
-        {
-            open.count += 1;
-            open.key = None;
-            self.skip(what);
-            return;
-        }
-        let tag = match what {
-            What::Scalar { tag, .. } | What::SequenceStart { tag, .. } | What::MappingStart { tag, .. } => {
-                tag
-            }
-            _ => None,
+    /// Takes a node in `depth` collections, with its key or its number.
+    fn node(&mut self, document: &Arc<Document>, id: Id, name: &str, depth: usize) {
+        let kind = document.tag(id).and_then(kind_of);
+        let is_collapsed = depth >= self.depth
+            || kind.is_some_and(is_whole)
+            || (depth == 1 && !self.form.all && ABOUT_WRITER.contains(&name));
+        let first = document.next_child(id, None).map(|first| document.kind(first));
+        let is_expanded = match document.kind(id) {
+            Kind::Mapping => !is_collapsed || depth == 0,
+            Kind::Sequence => (!is_collapsed || depth == 0) && first == Some(Kind::Mapping),
+            _ => false,
         };
-        let is_collapsed = self.open.len() >= self.depth
-            || tag.and_then(kind_of).is_some_and(is_whole)
-            || (self.open.len() == 1 && !self.form.all && self.is_about_writer());
-        match what {
-            What::MappingStart { .. } if !is_collapsed || self.open.is_empty() => self.expand(true, tag),
-            What::SequenceStart { anchor, .. } if !is_collapsed || self.open.is_empty() => {
-                self.undecided = Some((tag.map(str::to_owned), anchor.map(str::to_owned)));
+        if is_expanded {
+            if depth > 0 {
+                let mut line = title(name, depth);
+                if let Some(kind) = kind {
+                    line.push(Style::Type, one_line(kind));
+                }
+                self.begin(&line, depth - 1);
             }
-            _ if self.out.is_none() && matches!(what, What::Scalar { .. } | What::Alias(_)) => self.count(1),
-            _ => self.capture(what),
+            self.children(document, id, depth);
+        } else if !document.is_unfinished(id) {
+            self.value(&NodeValue::new(document, id, self.form.all), name, depth);
         }
     }
 
-    fn is_about_writer(&self) -> bool {
-        let key = self.open.last().and_then(|open| open.key.as_deref());
-        key.is_some_and(|key| ABOUT_WRITER.contains(&key))
-    }
-
-    fn capture(&mut self, what: What<'_>) {
-        let mut capture = Capture::new(self.form.all);
-        match capture.take(what) {
-            Some(value) => self.value(&value),
-            None => self.capture = Some(capture),
-        }
-    }
-
-    /// Expands the sequence that has just begun if its first item is a mapping; captures it otherwise.
-    fn decide(&mut self, first: What<'_>, tag: Option<&str>, anchor: Option<&str>) {
-        if matches!(first, What::MappingStart { .. }) {
-            self.expand(false, tag);
-        } else {
-            self.capture(What::SequenceStart { tag, anchor, flow: false });
-        }
-    }
-
-    /// Writes the line of a collection, and opens it.
-    fn expand(&mut self, is_mapping: bool, tag: Option<&str>) {
-        if !self.open.is_empty() {
-            let mut line = self.name();
-            if let Some(kind) = tag.and_then(kind_of) {
-                line.push(Style::Type, one_line(kind));
-            }
-            self.begin(&line);
-        }
-        self.open.push(OutlineLevel { is_mapping, key: None, count: 0 });
-    }
-
-    fn close(&mut self) {
-        let Some(closed) = self.open.pop() else { return };
+    /// Takes what is in a collection whose line is written.
+    fn children(&mut self, document: &Arc<Document>, id: Id, depth: usize) {
         let most = self.form.max_children();
-        if closed.count > most {
-            let indent = "  ".repeat(self.open.len());
-            let more = closed.count - most;
-            self.line(&TextLine::of(Style::Plain, format!("{indent}… {more} more")), self.open.len());
+        let mut count = 0;
+        if document.kind(id) == Kind::Mapping {
+            for (key, value) in document.members(id) {
+                let is_scalar = matches!(document.kind(key), Kind::Scalar(_));
+                // A key that is a collection or an alias: its value is shown without it.
+                let name = if is_scalar { document.text(key) } else { "…" };
+                count += 1;
+                if self.has_ended || count > most {
+                    break;
+                }
+                self.node(document, value, name, depth + 1);
+            }
+        } else {
+            // The function never fails.
+            let _ = document.each_item(id, &mut |document, item| {
+                count += 1;
+                if !self.has_ended && count <= most {
+                    self.node(document, item, &format!("[{}]", count - 1), depth + 1);
+                }
+                Ok(!self.has_ended && count <= most)
+            });
         }
-        if !self.open.is_empty()
+        if count > most && !self.has_ended {
+            let indent = "  ".repeat(depth);
+            let more = document.count(id) - most;
+            self.line(&TextLine::of(Style::Plain, format!("{indent}… {more} more")), depth);
+        }
+        if depth > 0
             && let Some(out) = &mut self.out
         {
             out.lines.end();
         }
     }
 
-    /// Returns the start of the next child's line: its key or its number.
-    fn name(&self) -> TextLine {
-        let Some(open) = self.open.last() else { return TextLine::default() };
-        let indent = "  ".repeat(self.open.len() - 1);
-        let name = match (&open.key, open.is_mapping) {
-            (Some(key), true) => one_line(key),
-            _ => format!("[{}]", open.count),
-        };
-        TextLine::of(Style::Key, format!("{indent}{name}: "))
-    }
-
-    fn value(&mut self, value: &Captured) {
+    /// Takes a node that is shown on a line of its own.
+    fn value(&mut self, value: &NodeValue, name: &str, depth: usize) {
         if self.out.is_none() {
             // The columns of a table have a line each.
-            let columns = match value.get("columns").map(|columns| &columns.what) {
-                Some(CapturedKind::Sequence { count, .. }) => usize::try_from(*count).unwrap_or(usize::MAX),
-                _ => 0,
-            };
-            self.count(1);
-            self.add(
-                self.open.len(),
-                columns.min(usize::try_from(self.form.max_children()).unwrap_or(usize::MAX)),
-            );
+            let columns = value.get("columns").filter(|columns| columns.what() == ValueKind::Sequence);
+            let columns = columns.map_or(0, |columns| columns.count().min(self.form.max_children()));
+            self.add(depth.saturating_sub(1), 1);
+            self.add(depth, usize::try_from(columns).unwrap_or(usize::MAX));
             return;
         }
-        let mut line = self.name();
+        let mut line = title(name, depth);
         let blocks: &dyn Blocks = self.out.as_ref().map_or(&Nowhere, |out| out.blocks);
         let described = describe::of(value, blocks, self.form.all);
         line.push(described.style.unwrap_or(Style::Plain), described.text);
-        let depth = self.open.len();
-        self.child(&line);
+        self.line(&line, depth.saturating_sub(1));
         if depth >= self.depth {
             return;
         }
@@ -276,19 +170,6 @@ impl<'o> Outline<'o> {
         if count > most {
             self.line(&TextLine::of(Style::Plain, format!("{indent}… {} more", count - most)), depth);
         }
-    }
-
-    /// Writes the line of the next child of the open collection.
-    fn child(&mut self, line: &TextLine) {
-        let depth = self.open.len().saturating_sub(1);
-        self.line(line, depth);
-        self.next_child();
-    }
-
-    /// Counts the next child without its line.
-    fn count(&mut self, lines: usize) {
-        self.add(self.open.len().saturating_sub(1), lines);
-        self.next_child();
     }
 
     fn add(&mut self, depth: usize, lines: usize) {
@@ -306,23 +187,22 @@ impl<'o> Outline<'o> {
         }
     }
 
-    /// Writes the line of the next child of the open collection, which is a collection itself.
-    fn begin(&mut self, line: &TextLine) {
-        let depth = self.open.len().saturating_sub(1);
+    /// Writes the line of a collection.
+    fn begin(&mut self, line: &TextLine, depth: usize) {
         self.add(depth, 1);
         if let Some(out) = &mut self.out
             && !out.lines.begin(line, depth)
         {
             self.has_ended = true;
         }
-        self.next_child();
     }
+}
 
-    fn next_child(&mut self) {
-        if let Some(open) = self.open.last_mut() {
-            open.count += 1;
-            open.key = None;
-        }
+/// Returns the start of the line of a node in `depth` collections.
+fn title(name: &str, depth: usize) -> TextLine {
+    match depth.checked_sub(1) {
+        Some(indent) => TextLine::of(Style::Key, format!("{}{}: ", "  ".repeat(indent), one_line(name))),
+        None => TextLine::default(),
     }
 }
 

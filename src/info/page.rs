@@ -40,16 +40,13 @@ use self::arrays::{ArrayRow, Views};
 use self::html::{escape, link};
 use self::outline::TreeHtml;
 use self::sample::Budget;
-use super::leaves::Leaves;
 use super::outline::Outline;
-use super::{ContainerBlocks, FileSummary, InfoForm, blocks_line, data_size, facts_of_displayed};
+use super::{ContainerBlocks, FileSummary, InfoForm, blocks_line, data_size, facts_of_displayed, leaves};
 use crate::content::dir::{File, Renewal};
 use crate::content::{Content, copy_from, npy};
 use crate::error::{Error, Kind, Result};
 use crate::format::Container;
 use crate::product;
-use crate::yaml::read::{Unread, each_event};
-use crate::yaml::survey::Commented;
 
 /// The name of the page.
 pub(crate) const NAME: &str = "index.html";
@@ -339,9 +336,7 @@ impl Page {
     }
 
     fn facts(&self) -> Result<TreeFacts> {
-        let tree = self.container.tree_to_show()?;
-        let tree = Commented(&*tree);
-        let mut summary = FileSummary::default();
+        let document = self.container.document()?;
         let mut steps = Vec::new();
         let mut units = Vec::new();
         let mut take = |path: &str, text: &str| {
@@ -365,30 +360,19 @@ impl Page {
             }
             Ok(())
         };
-        let mut leaves = Leaves::new(&mut take);
+        // `take` never fails.
+        let _ = leaves::each_in(&document, &mut take);
         let blocks = ContainerBlocks::of(&*self.container);
         let mut lines = TreeHtml::default();
-        let mut outline = Outline::shown(TREE, MAX_DEPTH, &blocks, &mut lines);
-        let mut has_room = true;
-        let read = each_event(&tree, |event| -> std::result::Result<bool, Unread> {
-            summary.take(event);
-            // `take` never fails.
-            let _ = leaves.take(event);
-            has_room = has_room && outline.take(event);
-            Ok(true)
-        });
-        outline.end();
-        let broken = match read {
-            Err(unread) if unread.error.is_of_reading() => return Err(unread.error),
-            Err(unread) => Some(unread.error.message()),
-            Ok(()) => None,
-        };
+        Outline::shown(TREE, MAX_DEPTH, &blocks, &mut lines).take(&document);
         blocks.finish()?;
         // The facts stand beside the picture.
-        let summary = facts_of_displayed(&*self.container)?.unwrap_or(summary);
+        let displayed = facts_of_displayed(&*self.container)?;
+        let summary = displayed.unwrap_or_else(|| FileSummary::of(&document));
         if let Some(image) = self.container.displayed_image()? {
             keep_nearest(&mut steps, &image.join("."));
         }
+        let broken = document.fault().map(Error::message);
         Ok(TreeFacts { summary, steps, units, tree: lines.finish(), broken })
     }
 

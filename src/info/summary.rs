@@ -1,6 +1,6 @@
 //! The facts of a tree as texts.
 
-use super::capture::kind_of;
+use super::value::kind_of;
 pub(crate) use crate::product::FileSummary;
 
 impl FileSummary {

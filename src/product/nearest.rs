@@ -155,17 +155,12 @@ mod tests {
     use super::ImageFacts;
     use crate::content::Text;
     use crate::product::FileSummary;
-    use crate::yaml::read::{Unread, each_event};
+    use crate::yaml::document::Document;
 
     /// Returns filter and exposure time of images, by their paths.
     fn facts(tree: &str, arrays: &[&str]) -> Vec<(Option<String>, Option<String>)> {
-        let mut summary = FileSummary::default();
-        let text = Text::new(tree.as_bytes().to_vec());
-        each_event(&text, |event| -> Result<bool, Unread> {
-            summary.take(event);
-            Ok(true)
-        })
-        .unwrap();
+        let document = Document::read(&Text::new(tree.as_bytes().to_vec())).unwrap();
+        let summary = FileSummary::of(&document);
         let split = |path: &&str| path.split('/').map(str::to_owned).collect::<Vec<String>>();
         let found = ImageFacts::new(&summary, arrays.iter().map(split), &|key| vec![key.to_owned()]);
         let of = |path: &&str| {

@@ -1,17 +1,16 @@
-//! The facts of a tree, found while its events are read.
+//! The facts of a tree.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::{FACTS, is_unknown, position, ranks};
-use crate::yaml::event::{Event, What};
+use crate::yaml::document::{Document, Id, Kind, NodePlace};
 use crate::yaml::scalar::TAG_PREFIX;
 
 /// Maximum depth at which facts of the file are looked for, and that for the facts of an image.
 const MAX_DEPTH: usize = 5;
 pub(super) const MAX_PLACED_DEPTH: usize = 16;
-/// Maximum number of facts whose places are kept, and of anchors.
+/// Maximum number of facts whose places are kept.
 const MAX_PLACED: usize = 1 << 14;
-const MAX_ANCHORS: usize = 1 << 14;
 /// Maximum length of a fact in bytes.
 const MAX_FACT: usize = 120;
 
@@ -29,11 +28,6 @@ pub struct FileSummary {
     pub(super) is_cut: bool,
     /// The tag of the first value of the root that is not of a core schema, and the key of the value.
     pub(super) tag: Option<(String, String)>,
-    /// The keys on the way to the next node; those of sequences are empty.
-    path: Vec<String>,
-    open: Vec<SummaryLevel>,
-    /// The facts in nodes with an anchor.
-    anchors: HashMap<String, AnchoredFacts>,
 }
 
 /// A fact and its place.
@@ -58,159 +52,109 @@ impl PlacedFact {
 /// A step of the path of a fact.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum FactStep {
+    /// A key; empty for an alias or a collection.
     Key(String),
-    Item(u64),
+    Item(u32),
 }
 
-/// The facts in a node with an anchor: their numbers, and the number of steps to the node.
+impl FactStep {
+    /// Returns the key; empty for an item.
+    pub(super) fn key(&self) -> &str {
+        if let Self::Key(key) = self { key } else { "" }
+    }
+}
+
+/// A search for the facts of a tree.
+struct FactFinder<'d> {
+    document: &'d Document,
+    summary: FileSummary,
+    /// The steps to the next node.
+    path: Vec<FactStep>,
+    /// The nodes that aliases stand for.
+    targets: HashSet<Id>,
+    /// The facts in those nodes that have ended.
+    facts_of: HashMap<Id, FactsOfNode>,
+}
+
+/// The facts in a node: their numbers, and the number of steps to the node.
 #[derive(Clone, Copy, Debug)]
-struct AnchoredFacts {
+struct FactsOfNode {
     first: usize,
     end: usize,
     steps: usize,
 }
 
-#[derive(Clone, Debug)]
-struct SummaryLevel {
-    is_mapping: bool,
-    expects_key: bool,
-    /// True if the collection is a key itself.
-    is_key: bool,
-    /// Number of items of a sequence so far.
-    items: u64,
-    /// The anchor, and the number of placed facts at the start.
-    anchor: Option<(String, usize)>,
-}
+impl FactFinder<'_> {
+    fn node(&mut self, id: Id) {
+        let document = self.document;
+        match document.kind(id) {
+            Kind::Scalar(_) if matches!(self.path.last(), Some(FactStep::Key(_))) => {
+                self.value(document.text(id));
+            }
+            Kind::Scalar(_) | Kind::ScalarRun => {}
+            Kind::Alias => self.alias(id),
+            kind => {
+                self.note_tag(id);
+                let first = self.summary.placed.len();
+                if self.path.len() < MAX_PLACED_DEPTH {
+                    self.children(id, kind == Kind::Mapping);
+                }
+                if self.targets.contains(&id) {
+                    let facts = FactsOfNode { first, end: self.summary.placed.len(), steps: self.path.len() };
+                    self.facts_of.insert(id, facts);
+                }
+            }
+        }
+    }
 
-impl FileSummary {
-    /// Takes the next event of the tree.
-    pub(crate) fn take(&mut self, event: &Event<'_>) {
-        match event.what {
-            What::MappingStart { tag, anchor, .. } => self.begin(true, tag, anchor),
-            What::SequenceStart { tag, anchor, .. } => self.begin(false, tag, anchor),
-            What::MappingEnd | What::SequenceEnd => {
-                let Some(closed) = self.open.pop() else { return };
-                if !closed.is_mapping && self.open.len() < MAX_PLACED_DEPTH {
-                    self.path.pop();
-                }
-                if closed.is_key {
-                    return;
-                }
-                if let Some((anchor, first)) = closed.anchor
-                    && self.anchors.len() < MAX_ANCHORS
-                {
-                    let facts = AnchoredFacts { first, end: self.placed.len(), steps: self.open.len() };
-                    self.anchors.insert(anchor, facts);
-                }
-                self.value_ended();
+    fn children(&mut self, id: Id, is_mapping: bool) {
+        let document = self.document;
+        if is_mapping {
+            for (key, value) in document.members(id) {
+                let name =
+                    if matches!(document.kind(key), Kind::Scalar(_)) { document.text(key) } else { "" };
+                self.child(FactStep::Key(name.to_owned()), value);
             }
-            What::Scalar { value, .. } => {
-                if let Some(open) = self.open.last_mut()
-                    && open.is_mapping
-                    && open.expects_key
-                {
-                    open.expects_key = false;
-                    if self.open.len() <= MAX_PLACED_DEPTH {
-                        self.path.push(value.to_owned());
-                    }
-                    return;
+        } else {
+            for item in document.children(id) {
+                if let NodePlace::Item(number) = document.place(item) {
+                    self.child(FactStep::Item(number), item);
                 }
-                if self.open.len() <= MAX_PLACED_DEPTH && self.open.last().is_some_and(|open| open.is_mapping)
-                {
-                    self.value(value);
-                }
-                self.value_ended();
             }
-            What::Alias(name) => match self.open.last_mut() {
-                Some(open) if open.is_mapping && open.expects_key => {
-                    open.expects_key = false;
-                    if self.open.len() <= MAX_PLACED_DEPTH {
-                        self.path.push(String::new());
-                    }
-                }
-                _ => {
-                    self.take_alias(name);
-                    self.value_ended();
-                }
-            },
-            _ => {}
+        }
+    }
+
+    fn child(&mut self, step: FactStep, id: Id) {
+        self.path.push(step);
+        self.node(id);
+        self.path.pop();
+    }
+
+    fn note_tag(&mut self, id: Id) {
+        let [step] = &self.path[..] else { return };
+        let is_own = |tag: &&str| !tag.starts_with(TAG_PREFIX) && !tag.starts_with("tag:stsci.edu:asdf/");
+        if let Some(tag) = self.document.tag(id).filter(is_own) {
+            self.summary.tag.get_or_insert_with(|| (step.key().to_owned(), cut(tag)));
         }
     }
 
     /// Adds the facts of the node that an alias stands for.
-    fn take_alias(&mut self, name: &str) {
-        let Some(AnchoredFacts { first, end, steps }) = self.anchors.get(name).copied() else { return };
-        if self.open.len() > MAX_PLACED_DEPTH || self.open.iter().any(|open| open.is_key) {
-            return;
-        }
-        let place = self.steps();
+    fn alias(&mut self, id: Id) {
+        let facts = self.document.target(id).and_then(|target| self.facts_of.get(&target).copied());
+        let Some(FactsOfNode { first, end, steps }) = facts else { return };
         for number in first..end {
-            let Some(fact) = self.placed.get(number) else { break };
-            let path = place.iter().chain(fact.path.get(steps..).unwrap_or_default()).cloned().collect();
+            let Some(fact) = self.summary.placed.get(number) else { break };
+            let path = self.path.iter().chain(fact.path.get(steps..).unwrap_or_default()).cloned().collect();
             let copy = PlacedFact { path, ..fact.clone() };
             self.place(copy);
         }
     }
 
     fn place(&mut self, fact: PlacedFact) {
-        if self.placed.len() < MAX_PLACED {
-            self.placed.push(fact);
+        if self.summary.placed.len() < MAX_PLACED {
+            self.summary.placed.push(fact);
         } else {
-            self.is_cut = true;
-        }
-    }
-
-    /// Returns the steps to the value that is next.
-    fn steps(&self) -> Vec<FactStep> {
-        let step = |(key, open): (&String, &SummaryLevel)| {
-            if open.is_mapping { FactStep::Key(key.clone()) } else { FactStep::Item(open.items) }
-        };
-        self.path.iter().zip(&self.open).map(step).collect()
-    }
-
-    fn begin(&mut self, is_mapping: bool, tag: Option<&str>, anchor: Option<&str>) {
-        if let Some(open) = self.open.last_mut()
-            && open.is_mapping
-            && open.expects_key
-        {
-            // A collection as a key.
-            open.expects_key = false;
-            if self.open.len() <= MAX_PLACED_DEPTH {
-                self.path.push(String::new());
-            }
-            self.open_level(is_mapping, true, None);
-            return;
-        }
-        if let Some(tag) = tag
-            && self.tag.is_none()
-            && self.open.len() == 1
-            && !tag.starts_with(TAG_PREFIX)
-            && !tag.starts_with("tag:stsci.edu:asdf/")
-        {
-            self.tag = Some((self.path.first().cloned().unwrap_or_default(), cut(tag)));
-        }
-        let first = self.placed.len();
-        self.open_level(is_mapping, false, anchor.map(|anchor| (anchor.to_owned(), first)));
-    }
-
-    fn open_level(&mut self, is_mapping: bool, is_key: bool, anchor: Option<(String, usize)>) {
-        self.open.push(SummaryLevel { is_mapping, expects_key: is_mapping, is_key, items: 0, anchor });
-        if !is_mapping && self.open.len() <= MAX_PLACED_DEPTH {
-            self.path.push(String::new());
-        }
-    }
-
-    /// Removes the key of a value that has ended, or counts an item.
-    fn value_ended(&mut self) {
-        let depth = self.open.len();
-        let Some(open) = self.open.last_mut() else { return };
-        if !open.is_mapping {
-            open.items += 1;
-        } else if !open.expects_key {
-            open.expects_key = true;
-            if depth <= MAX_PLACED_DEPTH {
-                self.path.pop();
-            }
+            self.summary.is_cut = true;
         }
     }
 
@@ -219,18 +163,32 @@ impl FileSummary {
             return;
         }
         // The facts of the file are not in sequences, which have many of each.
-        let is_of_file = self.open.len() <= MAX_DEPTH && self.open.iter().all(|open| open.is_mapping);
+        let is_of_file =
+            self.path.len() <= MAX_DEPTH && self.path.iter().all(|step| matches!(step, FactStep::Key(_)));
         let found: Vec<(usize, usize)> =
             ranks(&self.path).filter(|(number, _)| FACTS[*number].may_be(&self.path, value)).collect();
         for (number, rank) in found {
-            let known = self.found[number].as_ref().map_or(usize::MAX, |(rank, _)| *rank);
+            let known = self.summary.found[number].as_ref().map_or(usize::MAX, |(rank, _)| *rank);
             if is_of_file && rank < known {
-                self.found[number] = Some((rank, cut(value)));
+                self.summary.found[number] = Some((rank, cut(value)));
             }
-            if !self.open.iter().any(|open| open.is_key) {
-                self.place(PlacedFact { path: self.steps(), fact: number, rank, value: cut(value) });
-            }
+            self.place(PlacedFact { path: self.path.clone(), fact: number, rank, value: cut(value) });
         }
+    }
+}
+
+impl FileSummary {
+    /// Finds the facts of a tree.
+    pub(crate) fn of(document: &Document) -> Self {
+        let aliases = document.all().filter(|id| document.kind(*id) == Kind::Alias);
+        let targets = aliases.filter_map(|id| document.target(id)).collect();
+        let summary = Self::default();
+        let mut finder =
+            FactFinder { document, summary, path: Vec::new(), targets, facts_of: HashMap::new() };
+        if let Some(root) = document.root() {
+            finder.node(root);
+        }
+        finder.summary
     }
 
     /// Returns a fact by its name: `filter`.
@@ -289,7 +247,7 @@ fn cut(text: &str) -> String {
 mod tests {
     use super::FileSummary;
     use crate::content::Text;
-    use crate::yaml::read::{Unread, each_event};
+    use crate::yaml::document::Document;
 
     #[test]
     fn a_tag_tells_the_telescope_of_a_tree_that_does_not() {
@@ -299,14 +257,8 @@ mod tests {
             ("dataset: !<asdf://dkist.nso.edu/tags/dataset-1.2.0> {telescope: VTT}", Some("VTT")),
             ("dataset: !<asdf://elsewhere.org/tags/dataset-1.2.0> {meta: 1}", None),
         ] {
-            let mut summary = FileSummary::default();
-            let text = Text::new(tree.as_bytes().to_vec());
-            each_event(&text, |event| -> Result<bool, Unread> {
-                summary.take(event);
-                Ok(true)
-            })
-            .unwrap();
-            assert_eq!(summary.get("telescope"), telescope, "{tree}");
+            let document = Document::read(&Text::new(tree.as_bytes().to_vec())).unwrap();
+            assert_eq!(FileSummary::of(&document).get("telescope"), telescope, "{tree}");
         }
     }
 }

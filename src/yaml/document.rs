@@ -8,6 +8,8 @@
 //! A text that breaks off gives the nodes before its [fault](Document::fault). Nodes and text have a maximum, so that
 //! a document has one, too: [`MAX_NODES`], [`MAX_TEXT`].
 
+use std::sync::Arc;
+
 use super::event::{Mark, Style};
 use super::read::{Unread, each_event_in};
 use crate::content::{Content, read_exact_at};
@@ -18,7 +20,7 @@ mod run;
 
 pub(crate) use builder::Builder;
 pub(crate) use run::RunEvent;
-use run::{Checkpoint, ScalarRun};
+use run::{Checkpoint, ScalarRun, each_event_of_items};
 
 /// Maximum number of nodes: 448 MiB.
 const MAX_NODES: usize = 16 << 20;
@@ -91,7 +93,7 @@ const _: () = assert!(size_of::<Node>() <= 32);
 
 /// A text as a document.
 #[derive(Debug)]
-pub(crate) struct Document {
+pub struct Document {
     text: String,
     /// Texts that do not stand in `text` as they are. Offsets in it follow those in `text`.
     unescaped: String,
@@ -101,6 +103,8 @@ pub(crate) struct Document {
     checkpoints: Vec<Checkpoint>,
     tags: Vec<Box<str>>,
     fault: Option<Error>,
+    /// The innermost collection that a fault has left open.
+    unfinished: Option<Id>,
 }
 
 impl Document {
@@ -108,9 +112,16 @@ impl Document {
     ///
     /// # Errors
     ///
-    /// The content can't be read, or is too long. An error in the text is [`Document::fault`].
+    /// The content can't be read. An error in the text, or one that is too long, is [`Document::fault`].
     pub(crate) fn read(content: &dyn Content) -> Result<Self> {
-        let bytes = bytes_of(content)?;
+        let bytes = match bytes_of(content) {
+            Err(error) if !error.is_of_reading() => {
+                let mut builder = Builder::default();
+                builder.fail(&error);
+                return Ok(builder.finish(String::new()));
+            }
+            bytes => bytes?,
+        };
         let text = valid_part(&bytes);
         let mut builder = Builder::new(MAX_NODES);
         let read = each_event_in(&bytes, |event| Ok::<_, Unread>(builder.take(text, event)));
@@ -133,6 +144,11 @@ impl Document {
         let checkpoints = self.checkpoints.capacity() * size_of::<Checkpoint>();
         let tags = self.tags.iter().map(|tag| tag.len() + size_of::<Box<str>>()).sum::<usize>();
         (self.text.capacity() + self.unescaped.capacity() + nodes + runs + checkpoints + tags) as u64
+    }
+
+    /// True if a fault has left a node open.
+    pub(crate) fn is_unfinished(&self, id: Id) -> bool {
+        self.unfinished.is_some_and(|innermost| self.is_within(innermost, id))
     }
 
     fn node(&self, id: Id) -> &Node {
@@ -215,6 +231,20 @@ impl Document {
         })
     }
 
+    /// Returns the number of items of a sequence, or of members of a mapping.
+    pub(crate) fn count(&self, id: Id) -> u64 {
+        match self.kind(id) {
+            Kind::Mapping => self.members(id).count() as u64,
+            Kind::Sequence => self.children(id).map(|child| self.items_in(child)).sum(),
+            _ => 0,
+        }
+    }
+
+    /// Returns the number of items that a child of a sequence stands for.
+    fn items_in(&self, child: Id) -> u64 {
+        if self.kind(child) == Kind::ScalarRun { u64::from(self.node(child).text.1) } else { 1 }
+    }
+
     /// Returns the first child of a node, or the one after `before`.
     pub(crate) fn next_child(&self, id: Id, before: Option<Id>) -> Option<Id> {
         let next = before.map_or(Id(id.0 + 1), |before| self.node(before).end);
@@ -225,6 +255,52 @@ impl Document {
     pub(crate) fn members(&self, id: Id) -> impl Iterator<Item = (Id, Id)> + '_ {
         let mut children = self.children(id);
         std::iter::from_fn(move || Some((children.next()?, children.next()?)))
+    }
+
+    /// Returns the items of a piece of a run as the items of a document's root.
+    ///
+    /// # Errors
+    ///
+    /// The items can't be read.
+    pub(crate) fn piece(&self, run: Id, piece: usize) -> Result<Self> {
+        let (text, count) = self.text_of_piece(run, piece);
+        let mut builder = Builder::of_items();
+        each_event_of_items(&text, count, |event| {
+            builder.take(&text, event);
+            Ok(())
+        })?;
+        Ok(builder.finish(text))
+    }
+
+    /// Passes the items of a sequence to `take`, each with its document, until it returns false. The items of runs are in
+    /// documents of their own.
+    ///
+    /// # Errors
+    ///
+    /// `take` fails.
+    pub(crate) fn each_item(
+        self: &Arc<Self>,
+        sequence: Id,
+        take: &mut dyn FnMut(&Arc<Self>, Id) -> Result<bool>,
+    ) -> Result<()> {
+        for child in self.children(sequence) {
+            if self.kind(child) != Kind::ScalarRun {
+                if !take(self, child)? {
+                    return Ok(());
+                }
+                continue;
+            }
+            for number in 0..self.piece_count(child) {
+                let piece = Arc::new(self.piece(child, number)?);
+                let Some(root) = piece.root() else { continue };
+                for item in piece.children(root) {
+                    if !take(&piece, item)? {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Returns the place of a node in the text.
@@ -267,6 +343,10 @@ fn bytes_of(content: &dyn Content) -> Result<Vec<u8>> {
     };
     let mut bytes = vec![0; len];
     read_exact_at(content, 0, &mut bytes)?;
+    // Files of 2014 begin with `%ASDF`, which YAML would take for an unknown directive.
+    if bytes.starts_with(b"%ASDF") {
+        bytes[0] = b'#';
+    }
     Ok(bytes)
 }
 

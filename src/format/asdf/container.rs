@@ -16,6 +16,7 @@ use crate::format::{
 };
 use crate::product::FileSummary;
 use crate::source::{Source, SourceStat};
+use crate::yaml::document::Document;
 
 impl AsdfFile {
     /// Returns defects with their offsets in the file that users know.
@@ -45,6 +46,14 @@ impl Container for AsdfFile {
 
     fn tree(&self) -> Arc<dyn Content> {
         self.stored.tree()
+    }
+
+    fn document(&self) -> Result<Arc<Document>> {
+        let kept = self.kept_document();
+        let _room = if kept.is_used() { None } else { kept.demand() };
+        let tree = kept.get()?;
+        kept.keep(&tree, 0);
+        Ok(tree.document.clone())
     }
 
     fn is_slow(&self) -> bool {

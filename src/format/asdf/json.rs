@@ -12,21 +12,20 @@
 //! | [`scalar`] | converts a scalar to JSON |
 //! | [`numbers`] | number keys that are equal in Python |
 
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::Arc;
 
+use super::kept_document::{KeptDocument, KeptTree};
 use super::view::{AsdfFile, View};
-use crate::cache::{Cache, ContentId, Reservation};
+use crate::cache::Cache;
 use crate::content::dir::{File, Node};
 use crate::content::{Content, Text};
 use crate::decode::generated::{Generated, Generator, Measured, Measuring};
 use crate::error::{Error, Result};
 use crate::format::{Defect, Severity};
-use crate::sync::locked;
 use crate::workers::turns::in_turn;
 use crate::yaml::document::{Builder, Document, text_of};
 use crate::yaml::event::Event;
 use crate::yaml::read::{Listener, Unread, each_event};
-use crate::yaml::survey::Commented;
 use members::Members;
 use output::JsonOutput;
 use walk::Walk;
@@ -41,9 +40,6 @@ mod walk;
 
 /// Maximum number of bytes that long references, and that merge keys, add to the text.
 const MAX_ADDED: usize = 16 << 20;
-
-/// Length of a tree from which on its document counts in the budget while it is made, in bytes.
-const LARGE: u64 = 1 << 20;
 
 /// The treatment of tags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,8 +65,9 @@ struct BothMeasured {
 /// A tree of which JSON can be written.
 #[derive(Debug)]
 struct Tree {
-    document: Document,
-    members: Members,
+    kept: Arc<KeptTree>,
+    document: Arc<Document>,
+    members: Arc<Members>,
 }
 
 impl Json {
@@ -112,87 +109,43 @@ impl View for Json {
 }
 
 fn json_file(file: &AsdfFile, tags: Tags) -> File {
-    let tree = file.tree();
-    let cache = &file.context.cache;
-    let document = file.computed.get_or_compute(|| Arc::new(KeptDocument::new(tree.clone(), cache)));
+    let len = file.tree().len();
+    let document = file.kept_document();
     let is_measured = || file.computed.get::<Result<BothMeasured>>().is_some();
     // The wait for memory comes before the others wait for this thread.
-    let _room = (tree.len() >= LARGE && !is_measured()).then(|| document.demand());
-    let measured = file.computed.get_or_try_compute(|| match in_turn(tree.len(), || measure(document)) {
+    let _room = if is_measured() { None } else { document.demand() };
+    let measured = file.computed.get_or_try_compute(|| match in_turn(len, || measure(document)) {
         Err(error) if error.is_of_reading() => Err(error),
         measured => Ok(measured),
     });
     match measured {
-        Ok(Ok(both)) => both.texts[tags as usize].file(JsonText { document: document.clone(), tags }, cache),
+        Ok(Ok(both)) => {
+            let text = JsonText { document: document.clone(), tags };
+            both.texts[tags as usize].file(text, &file.context.cache)
+        }
         Ok(Err(error)) => File::unreadable(error.clone()),
         Err(error) => File::unreadable(error),
     }
 }
 
-/// The document of a tree, which the cache keeps while programs read JSON that is made from it.
-#[derive(Debug)]
-struct KeptDocument {
-    tree: Arc<dyn Content>,
-    cache: Arc<Cache>,
-    id: ContentId,
-    /// The document while somebody uses it, even if the cache does not keep it.
-    used: Mutex<Weak<Tree>>,
-}
-
-impl KeptDocument {
-    /// Approximate memory of a document, as a multiple of the length of its text.
-    const TIMES: u64 = 4;
-
-    fn new(tree: Arc<dyn Content>, cache: &Arc<Cache>) -> Self {
-        Self { tree, cache: cache.clone(), id: cache.id(), used: Mutex::default() }
-    }
-
-    /// Reserves memory for making the document; waits until it is free.
-    fn demand(&self) -> Reservation {
-        self.cache.demand(self.tree.len().saturating_mul(Self::TIMES))
-    }
-
-    /// Returns the document, which is made unless it is kept or used.
-    fn get(&self) -> Result<Arc<Tree>> {
-        if let Some(tree) = self.cache.kept(self.id).or_else(|| locked(&self.used).upgrade()) {
-            return Ok(tree);
-        }
-        let tree = Arc::new(Tree::read(&*self.tree)?);
-        *locked(&self.used) = Arc::downgrade(&tree);
-        Ok(tree)
-    }
-
-    /// Keeps the document for the next reader.
-    fn keep(&self, tree: &Arc<Tree>) {
-        self.cache.keep(self.id, tree.clone(), tree.weight());
-    }
-}
-
-impl Drop for KeptDocument {
-    fn drop(&mut self) {
-        self.cache.forget(self.id);
-    }
-}
-
 impl Tree {
-    /// Reads a tree.
+    /// Finds what JSON of a document needs.
     ///
     /// # Errors
     ///
-    /// The tree can't be read, or there is no JSON of it.
-    fn read(tree: &dyn Content) -> Result<Self> {
-        Self::of(Document::read(&Commented(tree))?)
-    }
-
-    fn of(document: Document) -> Result<Self> {
-        match document.fault() {
-            Some(fault) => Err(fault.clone()),
-            None => Ok(Self { members: Members::of(&document)?, document }),
+    /// There is no JSON of the tree.
+    fn of(kept: Arc<KeptTree>) -> Result<Self> {
+        let document = kept.document.clone();
+        if let Some(fault) = document.fault() {
+            return Err(fault.clone());
         }
+        let members = kept.computed.get_or_compute(|| Members::of(&document).map(Arc::new)).clone()?;
+        Ok(Self { kept, document, members })
     }
 
-    fn weight(&self) -> u64 {
-        self.document.weight() + self.members.weight()
+    /// Keeps the document for the next reader.
+    fn keep(&self, document: &KeptDocument) {
+        document.keep(&self.kept, self.members.weight());
     }
 
     /// Returns a note on the aliases that are null in the JSON.
@@ -204,7 +157,7 @@ impl Tree {
 }
 
 fn measure(document: &KeptDocument) -> Result<BothMeasured> {
-    let tree = document.get()?;
+    let tree = Tree::of(document.get()?)?;
     let mut walk = Walk::default();
     let mut outputs = [Tags::Dropped, Tags::Kept].map(JsonOutput::new);
     let mut texts = [Measuring::default(), Measuring::default()];
@@ -220,7 +173,7 @@ fn measure(document: &KeptDocument) -> Result<BothMeasured> {
     }
     let texts = texts.map(Measuring::end);
     if !texts.iter().all(Measured::is_small) {
-        document.keep(&tree);
+        tree.keep(document);
     }
     Ok(BothMeasured { texts, note: tree.note(&outputs[Tags::Dropped as usize]) })
 }
@@ -234,19 +187,18 @@ struct JsonText {
 
 impl Generated for JsonText {
     fn generator(&self) -> Result<Box<dyn Generator>> {
-        let tree = self.document.get()?;
-        self.document.keep(&tree);
+        let tree = Tree::of(self.document.get()?)?;
+        tree.keep(&self.document);
         Ok(Box::new(JsonGenerator { tree, walk: Walk::default(), output: JsonOutput::new(self.tags) }))
     }
 
     fn weight(&self) -> u64 {
-        let is_there = locked(&self.document.used).strong_count() > 0;
-        if is_there { 1 << 20 } else { self.document.tree.len().saturating_mul(KeptDocument::TIMES) }
+        if self.document.is_used() { 1 << 20 } else { self.document.memory() }
     }
 }
 
 struct JsonGenerator {
-    tree: Arc<Tree>,
+    tree: Tree,
     walk: Walk,
     output: JsonOutput,
 }
@@ -260,8 +212,8 @@ impl Generator for JsonGenerator {
 
     /// A document that the cache keeps, or that others use, too, counts there.
     fn weight(&self) -> u64 {
-        let is_shared = Arc::strong_count(&self.tree) > 1;
-        (512 << 10) + if is_shared { 0 } else { self.tree.weight() }
+        let is_shared = Arc::strong_count(&self.tree.kept) > 1;
+        (512 << 10) + if is_shared { 0 } else { self.tree.document.weight() + self.tree.members.weight() }
     }
 }
 
@@ -289,7 +241,7 @@ pub(in crate::format) struct JsonLine {
 impl JsonLine {
     /// Begins the JSON of a tree.
     pub(in crate::format) fn new(tree: &dyn Content, longest: u64) -> Self {
-        let text = text_of(&Commented(tree));
+        let text = text_of(tree);
         let longest = usize::try_from(longest).unwrap_or(usize::MAX);
         // In JSON, a node takes three bytes at least.
         let builder = Builder::new(longest / 3);
@@ -303,12 +255,12 @@ impl JsonLine {
     /// The text is not a valid tree, or its JSON is longer than allowed.
     pub(in crate::format) fn end(mut self, tree: &dyn Content) -> Result<TreeJson> {
         if !self.has_begun
-            && let Err(unread) = each_event(&Commented(tree), |event| Ok::<_, Unread>(self.take(event)))
+            && let Err(unread) = each_event(tree, |event| Ok::<_, Unread>(self.take(event)))
         {
             self.fail(&unread.error);
         }
         let (text, builder) = self.tree?;
-        let tree = Tree::of(builder.finish(text))?;
+        let tree = Tree::of(Arc::new(KeptTree::new(builder.finish(text))))?;
         let mut walk = Walk::default();
         let mut output = JsonOutput::in_one_line();
         while walk.more(&tree, std::slice::from_mut(&mut output))? {

@@ -15,6 +15,7 @@ use super::computed::Computed;
 use super::external;
 use super::head::recognises;
 use super::in_fits::FitsFile;
+use super::kept_document::KeptDocument;
 use super::ndarray::Ndarray;
 use super::stored::StoredFile;
 use crate::content::dir::{Dir, EntryKind, Node};
@@ -195,6 +196,11 @@ impl AsdfFile {
         let section = SourceSection::new(fits.source.clone(), fits.asdf.clone())?;
         let file = Self::open(Arc::new(section), context, views)?;
         Ok(Self { fits: Some(fits), ..file })
+    }
+
+    /// Returns the document of the tree.
+    pub(super) fn kept_document(&self) -> &Arc<KeptDocument> {
+        self.computed.get_or_compute(|| Arc::new(KeptDocument::new(self.tree(), &self.context.cache)))
     }
 
     /// True if calls are slow now: the blocks have not been found yet, or the tree names other files.

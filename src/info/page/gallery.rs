@@ -334,14 +334,9 @@ mod tests {
         assert!(last.contains("f2499.asdf") && last.contains("<b aria-current=\"page\">3</b>"));
         let alone = GalleryPage::of_name("index.html").unwrap();
         let facts = |filter: &str| {
-            let mut summary = FileSummary::default();
             let text = format!("a: {{filter: '{filter}', date: '{}'}}\n", "<".repeat(100));
             let text = crate::content::Text::new(text.into_bytes());
-            crate::yaml::read::each_event(&text, |event| -> Result<bool> {
-                summary.take(event);
-                Ok(true)
-            })
-            .unwrap();
+            let summary = FileSummary::of(&crate::yaml::document::Document::read(&text).unwrap());
             let damage = (filter == "A").then(|| "damaged: <cut off>".to_owned());
             GalleryFacts { summary, damage, has_picture: true }
         };

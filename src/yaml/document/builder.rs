@@ -27,6 +27,8 @@ pub(crate) struct Builder {
     anchors: HashMap<Box<str>, Id>,
     open: Vec<OpenCollection>,
     has_root: bool,
+    /// True if the items of the root are no run.
+    has_items: bool,
     max_nodes: usize,
     fault: Option<Error>,
 }
@@ -74,6 +76,11 @@ impl Builder {
     /// Begins a document of at most so many nodes.
     pub(crate) fn new(max_nodes: usize) -> Self {
         Self { max_nodes: max_nodes.min(MAX_NODES), ..Self::default() }
+    }
+
+    /// Begins a document of the items of a run.
+    pub(super) fn of_items() -> Self {
+        Self { has_items: true, ..Self::new(MAX_NODES) }
     }
 
     /// Takes the next event of `text`. False if no further events are wanted.
@@ -125,12 +132,13 @@ impl Builder {
     pub(crate) fn finish(mut self, text: String) -> Document {
         // Collections that a fault has left open end where the text does.
         let end = Id(self.nodes.len() as u32);
+        let unfinished = self.open.last().map(|open| open.id);
         for open in self.open.drain(..) {
             self.nodes[open.id.index()].end = end;
         }
         self.nodes.shrink_to_fit();
         let Self { nodes, runs, checkpoints, unescaped, tags, fault, .. } = self;
-        Document { text, unescaped, nodes, runs, checkpoints, tags, fault }
+        Document { text, unescaped, nodes, runs, checkpoints, tags, fault, unfinished }
     }
 
     fn lengths(&self) -> Lengths {
@@ -265,7 +273,8 @@ impl Builder {
 
     /// Begins a stretch of plain items with the item that began at these lengths, if there is none yet.
     fn begin_stretch(&mut self, is_plain: bool, begin: Lengths) {
-        let Some(open) = self.open.last_mut().filter(|open| is_plain && !open.is_mapping) else { return };
+        let may_be_run = is_plain && !(self.has_items && self.open.len() == 1);
+        let Some(open) = self.open.last_mut().filter(|open| may_be_run && !open.is_mapping) else { return };
         let first = open.count;
         open.stretch.get_or_insert(Stretch { begin, first, count: 0, is_run: false });
     }

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::{Document, Id};
 use crate::error::{Error, Result};
-use crate::yaml::event::What;
+use crate::yaml::event::{Event, What};
 use crate::yaml::read::each_event_in;
 
 /// A run of items.
@@ -53,40 +53,30 @@ impl Document {
     /// `take` fails.
     pub(crate) fn read_piece(
         &self,
-        id: Id,
+        run: Id,
         piece: usize,
         mut take: impl FnMut(RunEvent<'_>) -> Result<()>,
     ) -> Result<()> {
+        let (text, count) = self.text_of_piece(run, piece);
+        let mut has_begun = false;
+        each_event_of_items(&text, count, |event| match event.what {
+            What::Scalar { value, .. } => take(RunEvent::Scalar(value)),
+            What::SequenceStart { .. } if std::mem::replace(&mut has_begun, true) => {
+                take(RunEvent::SequenceStart)
+            }
+            What::SequenceEnd => take(RunEvent::SequenceEnd),
+            _ => Ok(()),
+        })
+    }
+
+    /// Returns a text that begins with the items of a piece, as a sequence, and their number.
+    pub(super) fn text_of_piece(&self, id: Id, piece: usize) -> (String, u32) {
         let run = self.run(id);
         let checkpoints = &self.checkpoints[run.checkpoints.clone()];
         let Checkpoint { at, item } = checkpoints[piece];
         let next = Checkpoint { at: run.end, item: self.node(id).text.1 };
         let next = checkpoints.get(piece + 1).copied().unwrap_or(next);
-        let mut left = next.item - item;
-        let mut depth = 0_u32;
-        each_event_in(self.sequence(run, at, next.at).as_bytes(), |event| -> Result<bool> {
-            match event.what {
-                What::Scalar { value, .. } if depth > 0 => take(RunEvent::Scalar(value))?,
-                What::SequenceStart { .. } => {
-                    depth += 1;
-                    if depth == 1 {
-                        return Ok(true);
-                    }
-                    take(RunEvent::SequenceStart)?;
-                }
-                What::SequenceEnd if depth > 1 => {
-                    depth -= 1;
-                    take(RunEvent::SequenceEnd)?;
-                }
-                _ => return Ok(true),
-            }
-            left -= u32::from(depth == 1);
-            Ok(left > 0)
-        })?;
-        if left > 0 {
-            return Err(Error::damaged("a sequence of the tree can't be read in pieces"));
-        }
-        Ok(())
+        (self.sequence(run, at, next.at), next.item - item)
     }
 
     /// Returns a range of a sequence as a sequence of its own, in which all columns are the same. It begins with an item,
@@ -99,4 +89,30 @@ impl Document {
         let column = self.column(at as usize);
         format!("{:dash$}-\n{:column$}{items}", "", "")
     }
+}
+
+/// Passes the events of a sequence with this number of items to `take`, without its end.
+pub(super) fn each_event_of_items(
+    text: &str,
+    count: u32,
+    mut take: impl FnMut(&Event<'_>) -> Result<()>,
+) -> Result<()> {
+    let mut left = count;
+    let mut depth = 0_u32;
+    each_event_in(text.as_bytes(), |event| -> Result<bool> {
+        let before = depth;
+        match event.what {
+            What::Scalar { .. } => {}
+            What::SequenceStart { .. } => depth += 1,
+            What::SequenceEnd => depth = depth.saturating_sub(1),
+            _ => return Ok(true),
+        }
+        take(event)?;
+        left -= u32::from(depth == 1 && before > 0);
+        Ok(left > 0)
+    })?;
+    if left > 0 {
+        return Err(Error::damaged("a sequence of the tree can't be read in pieces"));
+    }
+    Ok(())
 }

@@ -87,6 +87,7 @@ fn add(document: &Document, id: Id, events: &mut Vec<String>) {
             let mut items = 0;
             let mut depth = 0;
             for piece in 0..document.piece_count(id) {
+                let before = events.len();
                 let read = document.read_piece(id, piece, |event| {
                     match event {
                         RunEvent::Scalar(text) => events.push(format!("{text:?} Plain -")),
@@ -99,6 +100,12 @@ fn add(document: &Document, id: Id, events: &mut Vec<String>) {
                     Ok(())
                 });
                 assert!(read.is_ok(), "{}", document.text);
+                let own = document.piece(id, piece).unwrap();
+                let mut of_piece = Vec::new();
+                for item in own.children(own.root().unwrap()) {
+                    add(&own, item, &mut of_piece);
+                }
+                assert_eq!(of_piece, events[before..]);
             }
             assert_eq!(items, document.node(id).text.1);
         }

@@ -211,7 +211,8 @@ fn no_reference_leads_to_another_value_than_its_own() {
         assert_eq!(tagged(nodes), expected, "{nodes}");
     }
     let head = format!("{HEAD}{{a: &x [1], c: *x, d: *x, a: [2]}}\n...\n");
-    let tree = Tree::read(&Text::new(head.into_bytes())).unwrap();
+    let document = Document::read(&Text::new(head.into_bytes())).unwrap();
+    let tree = Tree::of(Arc::new(KeptTree::new(document))).unwrap();
     let mut output = [JsonOutput::new(Tags::Dropped)];
     let mut walk = Walk::default();
     while walk.more(&tree, &mut output).unwrap() {}
