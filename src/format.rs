@@ -33,11 +33,11 @@ use crate::content::dir::{Attributes, File, Node};
 use crate::error::{Error, Kind, Result, one_of};
 use crate::product::FileSummary;
 use crate::source::{Reach, Source, SourceStat, UrlOpener};
-pub(crate) use array_facts::IN_BLOCKS;
 use crate::yaml::document::Document;
+pub(crate) use array_facts::IN_BLOCKS;
 pub use array_facts::{ArrayFacts, ArraySource, ElementType, FieldType};
 pub(crate) use asdf::edit::{Editor, is_sidecar};
-pub(crate) use described::{Listener, TreeJson, describe};
+pub(crate) use described::{TreeJson, describe};
 use editor::{EditContext, SaveTarget};
 pub(crate) use footprint::Footprint;
 pub use references::NAME as REFERENCES;
@@ -287,9 +287,9 @@ pub trait Container: Views + Any + Send + Sync + std::fmt::Debug {
         true
     }
 
-    /// Passes the arrays of the file to `take`. If this call scans the tree, `beside` gets the scan's events.
-    fn each_array(&self, beside: &mut dyn Listener, take: &mut dyn FnMut(ArrayFacts)) -> Result<()> {
-        let _ = (beside, take);
+    /// Passes the arrays of the file to `take`.
+    fn each_array(&self, take: &mut dyn FnMut(ArrayFacts)) -> Result<()> {
+        let _ = take;
         Ok(())
     }
 

@@ -25,8 +25,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use crate::error::{Error, Result, one_line};
-use crate::format::{ArrayFacts, ArraySource, Container, Defect, Facts, IN_BLOCKS, Listener, Severity};
-use crate::yaml::event::Event;
+use crate::format::{ArrayFacts, ArraySource, Container, Defect, Facts, IN_BLOCKS, Severity};
 use describe::Blocks;
 use line::{Style, TextLine};
 use outline::{Outline, OutlineSink};
@@ -164,20 +163,13 @@ pub(crate) fn damage(container: &dyn Container) -> Result<Vec<Defect>> {
 
 /// Returns the place at which a tree is not valid YAML.
 fn broken_tree(container: &dyn Container) -> Result<Option<Defect>> {
-    let tree = container.tree_to_show()?;
-    match each_event(&Commented(&*tree), |_| Ok::<_, Unread>(true)) {
-        Ok(()) => Ok(None),
-        Err(unread) if unread.error.is_of_reading() => Err(unread.error),
-        Err(Unread { error, .. }) => {
-            let what = format!("the tree can't be read further: {}", error.message());
-            Ok(Some(Defect {
-                severity: Severity::Damage,
-                offset: error.offset().unwrap_or(0),
-                block: None,
-                what,
-            }))
-        }
-    }
+    let document = container.document()?;
+    Ok(document.fault().map(|fault| Defect {
+        severity: Severity::Damage,
+        offset: fault.offset().unwrap_or(0),
+        block: None,
+        what: format!("the tree can't be read further: {}", fault.message()),
+    }))
 }
 
 /// Returns a defect with its block.
@@ -323,23 +315,12 @@ fn stored_size(facts: &Facts) -> u64 {
     number("used_size").or_else(|| number("cbytes")).unwrap_or(facts.data_size)
 }
 
-/// A listener without interest in the tree.
-struct Deaf;
-
-impl Listener for Deaf {
-    fn take(&mut self, _: &Event<'_>) -> bool {
-        false
-    }
-
-    fn fail(&mut self, _: &Error) {}
-}
-
 /// Lists the arrays of a format whose tree does not show them.
 fn arrays(container: &dyn Container, out: &mut LineWriter<'_>) -> Result<()> {
     let mut found = Vec::new();
     let mut count: usize = 0;
     let most = if out.form.all { usize::MAX } else { MAX_ARRAYS };
-    container.each_array(&mut Deaf, &mut |array| {
+    container.each_array(&mut |array| {
         count += 1;
         if found.len() < most {
             found.push(array);

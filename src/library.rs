@@ -29,12 +29,11 @@ use crate::content::read_exact_at;
 use crate::error::{Error, Kind, Result};
 use crate::format::editor::{SaveTarget, TextVersion};
 use crate::format::recovery::RecoveryPolicy;
-use crate::format::{self, ArrayFacts, Container, Context, Defect, Footprint, Listener, TreeJson};
+use crate::format::{self, ArrayFacts, Container, Context, Defect, Footprint, TreeJson};
 use crate::local::location::Location;
 use crate::named::{self, Named};
 use crate::progress::Progress;
 use crate::source::{MemorySource, Source};
-use crate::yaml::event::Event;
 use unchanged::{StaleOnWrite, UnchangedSource};
 
 /// The view with the arrays.
@@ -185,14 +184,14 @@ impl File {
     pub fn arrays(&self) -> Result<Vec<ArrayFacts>> {
         let mut arrays = Vec::new();
         let directory = self.container.directory_of_arrays();
-        self.each_array(&mut Ignore, &mut |facts| {
+        self.each_array(&mut |facts| {
             arrays.push(ArrayFacts { path: format!("{directory}{}", facts.path), ..facts });
         })?;
         Ok(arrays)
     }
 
-    fn each_array(&self, beside: &mut dyn Listener, take: &mut dyn FnMut(ArrayFacts)) -> Result<()> {
-        self.container.each_array(beside, take).map_err(|error| error.of(self.path()))
+    fn each_array(&self, take: &mut dyn FnMut(ArrayFacts)) -> Result<()> {
+        self.container.each_array(take).map_err(|error| error.of(self.path()))
     }
 
     /// Returns the array at a path: the keys on the way to it, joined by slashes, such as `roman/data`. Aliases
@@ -366,15 +365,4 @@ fn read_all(content: &dyn Content) -> Result<Vec<u8>> {
     bytes.resize(len, 0);
     read_exact_at(content, 0, &mut bytes)?;
     Ok(bytes)
-}
-
-/// A listener that needs no events.
-struct Ignore;
-
-impl Listener for Ignore {
-    fn take(&mut self, _: &Event<'_>) -> bool {
-        false
-    }
-
-    fn fail(&mut self, _: &Error) {}
 }

@@ -8,9 +8,8 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use super::event::{Event, Style, What};
-use super::read::each_event;
+use super::read::each_event_in;
 use super::scalar::{TAG_PREFIX, Type, resolve};
-use crate::content::Text;
 use crate::error::{Error, Kind, Result, to_json};
 pub(crate) use key::KeyPath;
 use remove::Siblings;
@@ -64,7 +63,7 @@ fn in_flow(value: &str) -> Result<NewValue> {
         return Ok(NewValue { flow: "null".to_owned(), bare: Some((String::new(), Style::Plain)) });
     }
     let mut flow = FlowWriter::default();
-    each_event(&Text::new(value.as_bytes().to_vec()), |event| -> Result<bool> {
+    each_event_in(value.as_bytes(), |event| -> Result<bool> {
         flow.take(event.what)?;
         Ok(true)
     })?;
@@ -303,10 +302,9 @@ fn locate(text: &[u8], mut keys: Vec<KeyPath>) -> Result<Located> {
     if readable.starts_with(b"%ASDF") {
         readable[0] = b'#';
     }
-    let readable = Text::new(readable);
     loop {
         let mut finder = Finder::new(&keys);
-        each_event(&readable, |event| -> Result<bool> {
+        each_event_in(&readable, |event| -> Result<bool> {
             finder.take(event);
             Ok(true)
         })?;
@@ -1015,7 +1013,7 @@ mod tests {
 
     /// A text that is valid YAML.
     fn read(text: &str) {
-        each_event(&Text::new(text.as_bytes().to_vec()), |_| Ok::<_, Error>(true)).expect(text);
+        each_event_in(text.as_bytes(), |_| Ok::<_, Error>(true)).expect(text);
     }
 
     #[test]
@@ -1097,7 +1095,7 @@ mod tests {
             let text = if is_flow { "m: {x: 1, y: 2}\n" } else { "m:\n  x: 1\n  y: 2\n" };
             let Ok(new) = set(text, &[&format!("m.x={quoted}")], false) else { return Ok(()) };
             let mut scalars = Vec::new();
-            each_event(&Text::new(new.clone().into_bytes()), |event| -> Result<bool> {
+            each_event_in(new.as_bytes(), |event| -> Result<bool> {
                 if let What::Scalar { value, .. } = event.what {
                     scalars.push(value.to_owned());
                 }

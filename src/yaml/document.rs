@@ -10,8 +10,9 @@
 
 use std::sync::Arc;
 
-use super::event::{Mark, Style};
+use super::event::{Failure, Mark, Style};
 use super::read::{Unread, each_event_in};
+use super::scalar::{Type, type_of};
 use crate::content::{Content, read_exact_at};
 use crate::error::{Error, Result};
 
@@ -85,7 +86,7 @@ struct Node {
     /// The offset in the text.
     at: u32,
     /// Start and length of the text, the target of an alias and the length of its name, or the number of a run and of
-    /// its items.
+    /// its items. Of a collection, 1 if it is written in brackets or braces.
     text: (u32, u32),
 }
 
@@ -103,6 +104,12 @@ pub struct Document {
     checkpoints: Vec<Checkpoint>,
     tags: Vec<Box<str>>,
     fault: Option<Error>,
+    /// The syntax error that is the fault.
+    failure: Option<Failure>,
+    /// The offset of another document, which is the fault.
+    next_document: Option<u64>,
+    /// The nodes whose anchors an earlier node has, with the anchors.
+    repeated: Vec<(Id, Box<str>)>,
     /// The innermost collection that a fault has left open.
     unfinished: Option<Id>,
 }
@@ -114,22 +121,38 @@ impl Document {
     ///
     /// The content can't be read. An error in the text, or one that is too long, is [`Document::fault`].
     pub(crate) fn read(content: &dyn Content) -> Result<Self> {
+        let mut builder = Builder::new(MAX_NODES);
         let bytes = match bytes_of(content) {
             Err(error) if !error.is_of_reading() => {
-                let mut builder = Builder::default();
                 builder.fail(&error);
-                return Ok(builder.finish(String::new()));
+                Vec::new()
             }
             bytes => bytes?,
         };
         let text = valid_part(&bytes);
-        let mut builder = Builder::new(MAX_NODES);
         let read = each_event_in(&bytes, |event| Ok::<_, Unread>(builder.take(text, event)));
+        let mut failure = None;
         if let Err(unread) = read {
             builder.fail(&unread.error);
+            failure = unread.failure;
         }
         let valid = text.len();
-        Ok(builder.finish(without_rest(bytes, valid)))
+        Ok(Self { failure, ..builder.finish(without_rest(bytes, valid)) })
+    }
+
+    /// Returns the offset of another document, which is the fault.
+    pub(crate) fn next_document(&self) -> Option<u64> {
+        self.next_document
+    }
+
+    /// Returns the syntax error that is the fault.
+    pub(crate) fn failure(&self) -> Option<&Failure> {
+        self.failure.as_ref()
+    }
+
+    /// Returns the nodes whose anchors an earlier node has, with the anchors.
+    pub(crate) fn repeated_anchors(&self) -> &[(Id, Box<str>)] {
+        &self.repeated
     }
 
     /// Returns the error that ends the text early; all nodes are from before it.
@@ -167,6 +190,24 @@ impl Document {
 
     pub(crate) fn kind(&self, id: Id) -> Kind {
         self.node(id).kind
+    }
+
+    /// True for a collection that is written in brackets or braces.
+    pub(crate) fn is_flow(&self, id: Id) -> bool {
+        matches!(self.kind(id), Kind::Sequence | Kind::Mapping) && self.node(id).text.0 == 1
+    }
+
+    /// True if a key is a merge key.
+    pub(crate) fn is_merge(&self, key: Id) -> bool {
+        let Some(key) = self.target(key) else { return false };
+        let text = self.text(key);
+        let tag = self.tag(key);
+        match self.kind(key) {
+            Kind::Scalar(style) if text == "<<" || tag.is_some() => {
+                type_of(text, style == Style::Plain, tag) == Type::Merge
+            }
+            _ => false,
+        }
     }
 
     /// Returns the tag, if one is written.
@@ -241,7 +282,7 @@ impl Document {
     }
 
     /// Returns the number of items that a child of a sequence stands for.
-    fn items_in(&self, child: Id) -> u64 {
+    pub(crate) fn items_in(&self, child: Id) -> u64 {
         if self.kind(child) == Kind::ScalarRun { u64::from(self.node(child).text.1) } else { 1 }
     }
 
@@ -303,9 +344,24 @@ impl Document {
         Ok(())
     }
 
+    /// Returns a cursor at a place in the text.
+    pub(crate) fn cursor(&self, mark: Mark) -> Cursor<'_> {
+        Cursor { text: &self.text, mark }
+    }
+
+    /// Returns the offset of a node in the text.
+    pub(crate) fn offset(&self, id: Id) -> u64 {
+        u64::from(self.node(id).at)
+    }
+
     /// Returns the place of a node in the text.
     pub(crate) fn mark(&self, id: Id) -> Mark {
-        let offset = self.node(id).at as usize;
+        self.mark_at(self.offset(id))
+    }
+
+    /// Returns the place of an offset in the text.
+    pub(crate) fn mark_at(&self, offset: u64) -> Mark {
+        let offset = offset as usize;
         let before = &self.text[..offset];
         let mut line = 1;
         let mut previous = ' ';
@@ -325,18 +381,37 @@ impl Document {
     }
 }
 
-/// Returns the text of a content up to the first byte that is not UTF-8.
+/// A place in a text that moves forward.
+pub(crate) struct Cursor<'t> {
+    text: &'t str,
+    mark: Mark,
+}
+
+impl Cursor<'_> {
+    /// Moves to an offset, and returns the place.
+    pub(crate) fn mark(&mut self, offset: u64) -> Mark {
+        let mut previous = self.text[..self.mark.offset as usize].chars().next_back();
+        let passed = self.text.get(self.mark.offset as usize..offset as usize).unwrap_or_default();
+        for char in passed.chars() {
+            if is_break(char) {
+                self.mark.line += u64::from(!(previous == Some('\r') && char == '\n'));
+                self.mark.column = 1;
+            } else {
+                self.mark.column += u64::from(char != BOM);
+            }
+            previous = Some(char);
+        }
+        self.mark.offset = offset.max(self.mark.offset);
+        self.mark
+    }
+}
+
+/// Returns the bytes of a tree.
 ///
 /// # Errors
 ///
 /// The content can't be read, or is too long for a document.
-pub(crate) fn text_of(content: &dyn Content) -> Result<String> {
-    let bytes = bytes_of(content)?;
-    let valid = valid_part(&bytes).len();
-    Ok(without_rest(bytes, valid))
-}
-
-fn bytes_of(content: &dyn Content) -> Result<Vec<u8>> {
+pub(crate) fn bytes_of(content: &dyn Content) -> Result<Vec<u8>> {
     let len = usize::try_from(content.len()).ok().filter(|len| *len <= MAX_TEXT);
     let Some(len) = len else {
         return Err(Error::unsupported(format!("the tree is longer than {} MiB", MAX_TEXT >> 20)));

@@ -13,6 +13,9 @@ pub struct Mark {
     pub column: u64,
 }
 
+/// The start of a text.
+pub(crate) const START: Mark = Mark { offset: 0, line: 1, column: 1 };
+
 impl fmt::Display for Mark {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "line {}, column {}", self.line, self.column)

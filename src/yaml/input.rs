@@ -19,14 +19,12 @@ const BOM: &[u8] = b"\xef\xbb\xbf";
 /// A text in memory or in a content.
 pub(super) enum Text<'a> {
     Bytes(&'a [u8]),
-    Content(&'a dyn Content),
     Shared(Arc<dyn Content>),
 }
 
 impl Text<'_> {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
         match self {
-            Self::Content(content) => content.read_at(offset, buf),
             Self::Shared(content) => content.read_at(offset, buf),
             Self::Bytes(bytes) => Ok(copy_from(bytes, offset, buf)),
         }

@@ -96,11 +96,6 @@ impl<'a> Events<'a> {
         Self::from_text(Text::Bytes(text))
     }
 
-    /// Begins to parse the text of a whole content, which is read piece by piece on demand.
-    pub fn of(content: &'a dyn Content) -> Self {
-        Self::from_text(Text::Content(content))
-    }
-
     /// Begins to parse the text of a whole content, and keeps the content alive.
     pub fn keeping(content: Arc<dyn Content>) -> Self {
         Self::from_text(Text::Shared(content))
@@ -386,7 +381,7 @@ mod tests {
         let text: String = (0..5000).map(|n| format!("key{n}: [{n}, ä{n}]\n")).collect();
         let content = crate::content::Text::new(text.clone().into_bytes());
         let mut one = Events::new(text.as_bytes());
-        let mut two = Events::of(&content);
+        let mut two = Events::keeping(Arc::new(content));
         let mut count = 0;
         loop {
             let a = one.next_event().unwrap();
@@ -457,7 +452,7 @@ mod tests {
             }
         }
         for text in [Endless(b"a: b", b' '), Endless(b"a: 'b", b'x')] {
-            let mut events = Events::of(&text);
+            let mut events = Events::keeping(Arc::new(text));
             let error = loop {
                 match events.next_event() {
                     Ok(event) => assert!(event.is_some()),
@@ -480,7 +475,10 @@ mod tests {
                 Err(Error::damaged("the disk is gone"))
             }
         }
-        assert_eq!(Events::of(&Failing).next_event().unwrap_err().message(), "the disk is gone");
+        assert_eq!(
+            Events::keeping(Arc::new(Failing)).next_event().unwrap_err().message(),
+            "the disk is gone"
+        );
     }
 
     #[test]

@@ -1,33 +1,25 @@
-//! Surveys the text of a tree in one pass: its content and its errors.
+//! Surveys a tree: the nodes that views want, and errors that the grammar of YAML permits.
 //!
-//! The survey works on events and does not build a tree, so its memory grows not with the text but with what
-//! is requested: nodes with certain tags, each with its content (up to a limit; of an array written in the
-//! tree only the shape is kept), aliases, and [`Finding`]s: problems that YAML's grammar permits but that
-//! prevent readers from getting the data.
-//!
-//! A syntax error ends the survey with [`Broken`].
+//! [`nodes`] finds the nodes with certain tags in a document, each with its content (up to a limit; of an array written in
+//! the tree only the shape is kept), and aliases, references and merge keys. [`TextSurvey`] is made from the events of a
+//! text: [`Finding`]s are problems that prevent readers from getting the data. A syntax error ends it with [`Broken`].
 
-use std::collections::BTreeMap;
-use std::hash::BuildHasher;
+use std::collections::HashSet;
 use std::sync::Arc;
 
-use self::frame::KeyHashes;
-use self::sample::HASHER;
-use self::surveyor::Surveyor;
+use super::document::Document;
 use super::event::{Failure, Mark};
-use super::fast::{FastParser, NeedsLibyaml};
-use super::parser::Events;
-use super::read::{Listener, Unread, each_event_beside};
-use super::scalar::{self, readings};
+use super::read::Unread;
 use crate::content::Content;
 use crate::error::{Error, Kind, Result};
 
-mod frame;
+pub(crate) mod findings;
 pub(crate) mod leaves;
+pub(crate) mod nodes;
 pub(crate) mod path;
+mod read_tree;
 mod rectangle;
 pub(crate) mod sample;
-mod surveyor;
 pub(crate) mod value;
 
 pub(crate) use leaves::{ElementTypes, Leaves};
@@ -55,8 +47,6 @@ pub(crate) struct Wanted<'w> {
     pub root_keys: &'w [&'w str],
     /// The key of a mapping that stands for another node (`$ref`); empty for none.
     pub reference: &'w str,
-    /// A sample of an earlier text, for comparison.
-    pub before: Option<&'w TextSample>,
 }
 
 impl std::fmt::Debug for Wanted<'_> {
@@ -67,15 +57,8 @@ impl std::fmt::Debug for Wanted<'_> {
 
 impl Wanted<'_> {
     /// An empty selection.
-    pub(crate) const NOTHING: Wanted<'static> = Wanted {
-        tag: &|_| false,
-        whole: &|_| false,
-        telling: &[],
-        array: "",
-        root_keys: &[],
-        reference: "",
-        before: None,
-    };
+    pub(crate) const NOTHING: Wanted<'static> =
+        Wanted { tag: &|_| false, whole: &|_| false, telling: &[], array: "", root_keys: &[], reference: "" };
 }
 
 /// A selected node.
@@ -93,19 +76,9 @@ pub(crate) struct WantedNode<'f> {
     pub value: &'f TreeNode,
 }
 
-/// The results of a survey.
+/// The results of a search for nodes.
 #[derive(Clone, Debug, Default)]
 pub struct Survey {
-    /// Number of documents. The survey ends at the second one.
-    pub documents: usize,
-    /// The root of the first document.
-    pub root: Option<Root>,
-    /// Number of nodes by resolved tag. Tags beyond a limit are left out.
-    pub tags: BTreeMap<String, u64>,
-    /// Number of nodes.
-    pub nodes: u64,
-    /// The greatest nesting of collections, and its first place.
-    pub depth: (usize, Mark),
     /// Aliases, with the places of the nodes that they stand for.
     pub aliases: Vec<Alias>,
     /// Mappings that stand for other nodes.
@@ -114,6 +87,17 @@ pub struct Survey {
     pub merges: Vec<Merge>,
     /// Mappings that have all keys of [`Wanted::telling`] but no selected tag.
     pub untagged: Vec<(Option<PathId>, Mark)>,
+    /// The paths of everything that was kept.
+    pub paths: Paths,
+}
+
+/// The results of a survey of a text.
+#[derive(Clone, Debug, Default)]
+pub struct TextSurvey {
+    /// The root of the first document.
+    pub root: Option<Root>,
+    /// The greatest nesting of collections, and its first offset in the text.
+    pub depth: (usize, u64),
     /// Problems in the order of the text, at most [`MAX_FINDINGS`].
     pub findings: Vec<Finding>,
     /// A sample of the nodes, with which a later text can be compared.
@@ -131,8 +115,8 @@ pub struct Root {
     pub tag: Option<String>,
     /// True if the root is a mapping.
     pub mapping: bool,
-    /// The start in the text.
-    pub place: Mark,
+    /// The offset in the text.
+    pub at: u64,
 }
 
 /// An alias and its node.
@@ -155,8 +139,8 @@ pub struct Merge {
     pub path: Option<PathId>,
     /// The merged mappings. If two of them have the same key, the first one counts.
     pub sources: Vec<MergeSource>,
-    /// The keys of the mapping itself.
-    keys: KeyHashes,
+    /// The names of its own keys.
+    names: HashSet<String>,
 }
 
 /// A mapping that a merge key merges into another one.
@@ -173,8 +157,7 @@ pub struct MergeSource {
 impl Merge {
     /// True if the mapping itself has a key with this name, which the merge keys do not override.
     pub fn has_key(&self, name: &str) -> bool {
-        self.keys.has(HASHER.hash_one(name))
-            || self.keys.has(HASHER.hash_one(readings::key(name, scalar::resolve(name))))
+        self.names.contains(name)
     }
 }
 
@@ -222,8 +205,8 @@ impl Wrong {
 pub struct Finding {
     /// The type of the problem.
     pub wrong: Wrong,
-    /// The place in the text.
-    pub place: Mark,
+    /// The offset in the text.
+    pub at: u64,
     /// The message, without the place.
     pub what: String,
     /// A number that is equal for the same problem at the same path of another text, wherever it stands
@@ -256,104 +239,27 @@ impl From<Box<Broken>> for Error {
     }
 }
 
-/// Surveys `events`. Each selected node is passed to `found` when it ends, after the selected nodes within
-/// it.
-pub(crate) fn survey(
-    mut events: Events<'_>,
-    wanted: Wanted<'_>,
-    found: &mut dyn FnMut(&Paths, WantedNode<'_>),
-) -> std::result::Result<Survey, Box<Broken>> {
-    let mut surveyor = Surveyor::new(wanted, found);
-    loop {
-        match events.next_event() {
-            Ok(Some(event)) if surveyor.take(&event)? => {}
-            Ok(_) => return Ok(std::mem::take(&mut surveyor.survey)),
-            Err(error) => return Err(Unread { error, failure: events.failure().cloned() }.into()),
+/// Reads the document of a text.
+pub(crate) fn read(text: &dyn Content) -> std::result::Result<Document, Box<Broken>> {
+    let document = Document::read(text).map_err(|error| Unread { error, failure: None })?;
+    match document.fault() {
+        Some(fault) if document.next_document().is_none() => {
+            Err(Unread { error: fault.clone(), failure: document.failure().cloned() }.into())
         }
+        _ => Ok(document),
     }
 }
 
-/// Surveys a text, with the fast parser if it is short. `beside` gets the events of the same pass.
-pub(crate) fn survey_text(
-    text: &dyn Content,
-    wanted: Wanted<'_>,
-    beside: Option<&mut dyn Listener>,
-    found: &mut dyn FnMut(&Paths, WantedNode<'_>),
-) -> std::result::Result<Survey, Box<Broken>> {
-    let mut surveyor = Surveyor::new(wanted, found);
-    each_event_beside(text, beside, |event| surveyor.take(event))?;
-    Ok(std::mem::take(&mut surveyor.survey))
-}
-
-/// Surveys a text in memory with the fast parser.
+/// Checks the document of a whole head, header line and tree.
 ///
-/// # Errors
-///
-/// The fast parser can't read the text. The caller must discard the nodes found so far and call [`survey`].
-pub(crate) fn survey_fast(
-    text: &[u8],
-    wanted: Wanted<'_>,
-    found: &mut dyn FnMut(&Paths, WantedNode<'_>),
-) -> std::result::Result<Survey, NeedsLibyaml> {
-    let mut events = FastParser::new(text).ok_or(NeedsLibyaml)?;
-    let mut surveyor = Surveyor::new(wanted, found);
-    while let Some(event) = events.next_event()? {
-        if !surveyor.take(&event).map_err(|_| NeedsLibyaml)? {
-            break;
-        }
-    }
-    Ok(std::mem::take(&mut surveyor.survey))
-}
-
-/// Checks that the text of a whole head, header line and tree, can be parsed.
-///
-/// Fatal findings are errors, too: an alias without its anchor, a second document. The error states line and
-/// column. Nodes selected by `wanted` are passed to `found`.
-pub(crate) fn check_tree(
-    content: &dyn Content,
-    wanted: Wanted<'_>,
-    found: &mut dyn FnMut(&Paths, WantedNode<'_>),
-) -> Result<()> {
-    let commented = Commented(content);
-    let survey = survey_text(&commented, wanted, None, found)?;
+/// Fatal findings are errors: an alias without its anchor, a second document. The error states line and column.
+pub(crate) fn check_tree(document: &Document) -> Result<()> {
+    let survey = findings::survey(document, None);
     match survey.findings.iter().find(|finding| finding.wrong.is_fatal()) {
-        Some(Finding { place, what, .. }) => {
-            Err(Error::damaged(format!("not a valid tree at {place}: {what}")))
+        Some(Finding { at, what, .. }) => {
+            Err(Error::damaged(format!("not a valid tree at {}: {what}", document.mark_at(*at))))
         }
         None => Ok(()),
-    }
-}
-
-/// A head in which `%ASDF`, as files of 2014 begin, is replaced with the comment `#ASDF`. YAML would take
-/// `%ASDF` for an unknown directive.
-#[derive(Debug)]
-pub(crate) struct Commented<'a>(pub &'a dyn Content);
-
-impl Content for Commented<'_> {
-    fn len(&self) -> u64 {
-        self.0.len()
-    }
-
-    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
-        let read = self.0.read_at(offset, buf)?;
-        if offset == 0 && read > 0 && buf.first() == Some(&b'%') && self.begins_with_asdf()? {
-            buf[0] = b'#';
-        }
-        Ok(read)
-    }
-}
-
-impl Commented<'_> {
-    fn begins_with_asdf(&self) -> Result<bool> {
-        let mut word = [0; 5];
-        let mut read = 0;
-        while read < word.len() {
-            match self.0.read_at(read as u64, &mut word[read..])? {
-                0 => break,
-                more => read += more,
-            }
-        }
-        Ok(&word == b"%ASDF")
     }
 }
 

@@ -147,7 +147,7 @@ fn an_array_in_a_block_that_is_not_there_is_damage() {
 fn a_tree_beyond_a_limit_of_this_program_is_no_damage() {
     let folder = tempfile::tempdir().unwrap();
     let nested = format!("a: {}{}\n", "[".repeat(1200), "]".repeat(1200));
-    let anchored = (0..400_000).map(|n| format!("- &a{n} [1]\n")).collect::<String>();
+    let anchored = (0..400_000).map(|n| format!("- &a{n} [1]\n- *a{n}\n")).collect::<String>();
     for (nodes, why) in [(nested, "deeper than 1000 levels"), (format!("a:\n{anchored}"), "too many anchors")]
     {
         let tree = format!("%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\n{nodes}...\n");

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use super::defect::AsdfDefect;
 use super::ndarray::{self, Ndarray};
 use super::stored::StoredFile;
-use crate::error::{Kind, Result};
+use crate::error::{Error, Kind, Result};
 use crate::format;
-use crate::yaml::survey;
+use crate::yaml::survey::{self, nodes};
 
 /// Maximum number of missing blocks reported.
 const MAX_MISSING: usize = 100;
@@ -16,14 +16,19 @@ const MAX_MISSING: usize = 100;
 pub(super) fn tree(file: &StoredFile) -> Result<Vec<format::Defect>> {
     let blocks = file.block_count()?;
     let mut missing = BTreeMap::new();
-    let checked = survey::check_tree(&*file.tree(), ndarray::WANTED, &mut |_, found| {
-        let array = found.tag.filter(|tag| ndarray::is_tag(tag)).map(|tag| Ndarray::read(tag, found.value));
-        if let Some(Ok(Ndarray { source: source @ ndarray::Source::Block(n), .. })) = array
-            && source.block(blocks).is_none()
-            && missing.len() < MAX_MISSING
-        {
-            missing.entry(n).or_insert(found.value.place.offset);
-        }
+    let checked = survey::read(&*file.tree()).map_err(Error::from).and_then(|document| {
+        survey::check_tree(&document)?;
+        let found = nodes::survey(&document, ndarray::WANTED, &mut |_, found| {
+            let array =
+                found.tag.filter(|tag| ndarray::is_tag(tag)).map(|tag| Ndarray::read(tag, found.value));
+            if let Some(Ok(Ndarray { source: source @ ndarray::Source::Block(n), .. })) = array
+                && source.block(blocks).is_none()
+                && missing.len() < MAX_MISSING
+            {
+                missing.entry(n).or_insert(found.value.place.offset);
+            }
+        });
+        Ok(found.map(drop)?)
     });
     match checked {
         Err(error) if !matches!(error.kind(), Kind::System(_)) => {

@@ -12,7 +12,7 @@ use crate::content::Content;
 use crate::content::dir::{Attributes, File, Node};
 use crate::error::Result;
 use crate::format::{
-    ArrayFacts, ArrayPaths, Block, Container, Defect, FactValue, Footprint, Listener, Verified, Views,
+    ArrayFacts, ArrayPaths, Block, Container, Defect, FactValue, Footprint, Verified, Views,
 };
 use crate::product::FileSummary;
 use crate::source::{Source, SourceStat};
@@ -50,10 +50,10 @@ impl Container for AsdfFile {
 
     fn document(&self) -> Result<Arc<Document>> {
         let kept = self.kept_document();
-        let _room = if kept.is_used() { None } else { kept.demand() };
-        let tree = kept.get()?;
-        kept.keep(&tree, 0);
-        Ok(tree.document.clone())
+        let _room = kept.demand();
+        let document = kept.get()?;
+        kept.keep(&document);
+        Ok(document)
     }
 
     fn is_slow(&self) -> bool {
@@ -120,8 +120,8 @@ impl Container for AsdfFile {
         arrays::is_surveyed(self)
     }
 
-    fn each_array(&self, beside: &mut dyn Listener, take: &mut dyn FnMut(ArrayFacts)) -> Result<()> {
-        arrays::each(self, beside, take)
+    fn each_array(&self, take: &mut dyn FnMut(ArrayFacts)) -> Result<()> {
+        arrays::each(self, take)
     }
 
     fn each_reference(&self, take: &mut dyn FnMut(String, &str)) -> Result<()> {

@@ -8,7 +8,8 @@ use crate::product::{FileSummary, ImageFacts};
 /// Returns the facts of all images. The first call reads the tree.
 pub(super) fn of(file: &AsdfFile) -> Result<&ImageFacts> {
     file.computed.get_or_try_compute(|| {
-        let summary = FileSummary::of(&file.kept_document().get()?.document);
+        let document = file.kept_document().get()?;
+        let summary = FileSummary::of(&document);
         let paths = arrays::surveyed(file)?.items.iter().map(arrays::path_in_tree);
         Ok(ImageFacts::new(&summary, paths, &|key| arrays::NAMES.component(key.as_bytes())))
     })

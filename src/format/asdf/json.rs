@@ -14,7 +14,7 @@
 
 use std::sync::Arc;
 
-use super::kept_document::{KeptDocument, KeptTree};
+use super::kept_document::{KeptDocument, Remade};
 use super::view::{AsdfFile, View};
 use crate::cache::Cache;
 use crate::content::dir::{File, Node};
@@ -23,9 +23,7 @@ use crate::decode::generated::{Generated, Generator, Measured, Measuring};
 use crate::error::{Error, Result};
 use crate::format::{Defect, Severity};
 use crate::workers::turns::in_turn;
-use crate::yaml::document::{Builder, Document, text_of};
-use crate::yaml::event::Event;
-use crate::yaml::read::{Listener, Unread, each_event};
+use crate::yaml::document::Document;
 use members::Members;
 use output::JsonOutput;
 use walk::Walk;
@@ -65,7 +63,6 @@ struct BothMeasured {
 /// A tree of which JSON can be written.
 #[derive(Debug)]
 struct Tree {
-    kept: Arc<KeptTree>,
     document: Arc<Document>,
     members: Arc<Members>,
 }
@@ -108,20 +105,54 @@ impl View for Json {
     }
 }
 
+/// What JSON of a tree is made from.
+#[derive(Debug)]
+struct JsonSource {
+    document: Arc<KeptDocument>,
+    members: Remade<Members>,
+}
+
+impl JsonSource {
+    fn new(document: &Arc<KeptDocument>, cache: &Arc<Cache>) -> Self {
+        Self { document: document.clone(), members: Remade::new(cache) }
+    }
+
+    /// # Errors
+    ///
+    /// The tree can't be read, or there is no JSON of it.
+    fn get(&self) -> Result<Tree> {
+        let document = self.document.get()?;
+        let members = self.members.get(|| members_of(&document))?;
+        Ok(Tree { document, members })
+    }
+
+    /// Keeps a tree for the next reader.
+    fn keep(&self, tree: &Tree) {
+        self.document.keep(&tree.document);
+        self.members.keep(&tree.members, tree.members.weight());
+    }
+}
+
+fn members_of(document: &Document) -> Result<Members> {
+    document.fault().map_or_else(|| Members::of(document), |fault| Err(fault.clone()))
+}
+
 fn json_file(file: &AsdfFile, tags: Tags) -> File {
     let len = file.tree().len();
+    let cache = &file.context.cache;
     let document = file.kept_document();
+    let source = file.computed.get_or_compute(|| Arc::new(JsonSource::new(document, cache)));
     let is_measured = || file.computed.get::<Result<BothMeasured>>().is_some();
     // The wait for memory comes before the others wait for this thread.
     let _room = if is_measured() { None } else { document.demand() };
-    let measured = file.computed.get_or_try_compute(|| match in_turn(len, || measure(document)) {
+    let measured = file.computed.get_or_try_compute(|| match in_turn(len, || measure(source)) {
         Err(error) if error.is_of_reading() => Err(error),
         measured => Ok(measured),
     });
     match measured {
         Ok(Ok(both)) => {
-            let text = JsonText { document: document.clone(), tags };
-            both.texts[tags as usize].file(text, &file.context.cache)
+            let text = JsonText { source: source.clone(), tags };
+            both.texts[tags as usize].file(text, cache)
         }
         Ok(Err(error)) => File::unreadable(error.clone()),
         Err(error) => File::unreadable(error),
@@ -129,25 +160,6 @@ fn json_file(file: &AsdfFile, tags: Tags) -> File {
 }
 
 impl Tree {
-    /// Finds what JSON of a document needs.
-    ///
-    /// # Errors
-    ///
-    /// There is no JSON of the tree.
-    fn of(kept: Arc<KeptTree>) -> Result<Self> {
-        let document = kept.document.clone();
-        if let Some(fault) = document.fault() {
-            return Err(fault.clone());
-        }
-        let members = kept.computed.get_or_compute(|| Members::of(&document).map(Arc::new)).clone()?;
-        Ok(Self { kept, document, members })
-    }
-
-    /// Keeps the document for the next reader.
-    fn keep(&self, document: &KeptDocument) {
-        document.keep(&self.kept, self.members.weight());
-    }
-
     /// Returns a note on the aliases that are null in the JSON.
     fn note(&self, output: &JsonOutput) -> Option<String> {
         let mut nulls = self.members.nulls.clone();
@@ -156,8 +168,8 @@ impl Tree {
     }
 }
 
-fn measure(document: &KeptDocument) -> Result<BothMeasured> {
-    let tree = Tree::of(document.get()?)?;
+fn measure(source: &JsonSource) -> Result<BothMeasured> {
+    let tree = source.get()?;
     let mut walk = Walk::default();
     let mut outputs = [Tags::Dropped, Tags::Kept].map(JsonOutput::new);
     let mut texts = [Measuring::default(), Measuring::default()];
@@ -173,7 +185,7 @@ fn measure(document: &KeptDocument) -> Result<BothMeasured> {
     }
     let texts = texts.map(Measuring::end);
     if !texts.iter().all(Measured::is_small) {
-        tree.keep(document);
+        source.keep(&tree);
     }
     Ok(BothMeasured { texts, note: tree.note(&outputs[Tags::Dropped as usize]) })
 }
@@ -181,19 +193,20 @@ fn measure(document: &KeptDocument) -> Result<BothMeasured> {
 /// The JSON of a tree.
 #[derive(Debug)]
 struct JsonText {
-    document: Arc<KeptDocument>,
+    source: Arc<JsonSource>,
     tags: Tags,
 }
 
 impl Generated for JsonText {
     fn generator(&self) -> Result<Box<dyn Generator>> {
-        let tree = Tree::of(self.document.get()?)?;
-        tree.keep(&self.document);
+        let tree = self.source.get()?;
+        self.source.keep(&tree);
         Ok(Box::new(JsonGenerator { tree, walk: Walk::default(), output: JsonOutput::new(self.tags) }))
     }
 
     fn weight(&self) -> u64 {
-        if self.document.is_used() { 1 << 20 } else { self.document.memory() }
+        let document = &self.source.document;
+        if document.is_used() { 1 << 20 } else { document.memory() }
     }
 }
 
@@ -212,7 +225,7 @@ impl Generator for JsonGenerator {
 
     /// A document that the cache keeps, or that others use, too, counts there.
     fn weight(&self) -> u64 {
-        let is_shared = Arc::strong_count(&self.tree.kept) > 1;
+        let is_shared = Arc::strong_count(&self.tree.document) > 1;
         (512 << 10) + if is_shared { 0 } else { self.tree.document.weight() + self.tree.members.weight() }
     }
 }
@@ -226,66 +239,24 @@ pub(crate) struct TreeJson {
     pub note: Option<String>,
 }
 
-/// The JSON of a tree without its tags, in one line. Its document is made from the parser events
-/// that a reader of the tree passes on.
-#[derive(Debug)]
-pub(in crate::format) struct JsonLine {
-    /// The text of the tree and its document so far, or the reason why there is none.
-    tree: Result<(String, Builder)>,
-    /// Maximum length of the JSON in bytes.
-    longest: usize,
-    /// True once an event was passed on.
-    has_begun: bool,
-}
-
-impl JsonLine {
-    /// Begins the JSON of a tree.
-    pub(in crate::format) fn new(tree: &dyn Content, longest: u64) -> Self {
-        let text = text_of(tree);
-        let longest = usize::try_from(longest).unwrap_or(usize::MAX);
-        // In JSON, a node takes three bytes at least.
-        let builder = Builder::new(longest / 3);
-        Self { tree: text.map(|text| (text, builder)), longest, has_begun: false }
-    }
-
-    /// Ends the JSON. Reads the tree if no event was passed on.
-    ///
-    /// # Errors
-    ///
-    /// The text is not a valid tree, or its JSON is longer than allowed.
-    pub(in crate::format) fn end(mut self, tree: &dyn Content) -> Result<TreeJson> {
-        if !self.has_begun
-            && let Err(unread) = each_event(tree, |event| Ok::<_, Unread>(self.take(event)))
-        {
-            self.fail(&unread.error);
-        }
-        let (text, builder) = self.tree?;
-        let tree = Tree::of(Arc::new(KeptTree::new(builder.finish(text))))?;
-        let mut walk = Walk::default();
-        let mut output = JsonOutput::in_one_line();
-        while walk.more(&tree, std::slice::from_mut(&mut output))? {
-            if output.bytes.len() > self.longest {
-                break;
-            }
-        }
-        if output.bytes.len() > self.longest {
-            return Err(Error::unsupported(format!("the tree is longer than {} bytes", self.longest)));
-        }
-        Ok(TreeJson { note: tree.note(&output), text: output.bytes })
-    }
-}
-
-impl Listener for JsonLine {
-    fn take(&mut self, event: &Event<'_>) -> bool {
-        self.has_begun = true;
-        self.tree.as_mut().is_ok_and(|(text, builder)| builder.take(text, event))
-    }
-
-    fn fail(&mut self, error: &Error) {
-        if let Ok((_, builder)) = &mut self.tree {
-            builder.fail(error);
+/// Returns the JSON of a tree without its tags, in one line.
+///
+/// # Errors
+///
+/// The text is not a valid tree, or its JSON is longer than allowed.
+pub(in crate::format) fn in_one_line(document: &Arc<Document>, longest: u64) -> Result<TreeJson> {
+    let tree = Tree { document: document.clone(), members: Arc::new(members_of(document)?) };
+    let mut walk = Walk::default();
+    let mut output = JsonOutput::in_one_line();
+    while walk.more(&tree, std::slice::from_mut(&mut output))? {
+        if output.bytes.len() as u64 > longest {
+            break;
         }
     }
+    if output.bytes.len() as u64 > longest {
+        return Err(Error::unsupported(format!("the tree is longer than {longest} bytes")));
+    }
+    Ok(TreeJson { note: tree.note(&output), text: output.bytes })
 }
 
 /// Returns the JSON of a text, for tests and fuzzing.
@@ -297,21 +268,23 @@ impl Listener for JsonLine {
 pub fn of_text(text: &[u8], tagged: bool) -> Result<Vec<u8>> {
     let tags = if tagged { Tags::Kept } else { Tags::Dropped };
     let tree: Arc<dyn Content> = Arc::new(Text::new(text));
-    let document = Arc::new(KeptDocument::new(tree.clone(), &Arc::new(Cache::with_threads(1 << 20, 1))));
-    let BothMeasured { texts, .. } = measure(&document)?;
+    let cache = Arc::new(Cache::with_threads(1 << 20, 1));
+    let source = Arc::new(JsonSource::new(&Arc::new(KeptDocument::new(tree, &cache)), &cache));
+    let BothMeasured { texts, .. } = measure(&source)?;
     let mut bytes = Vec::new();
-    let mut generator = JsonText { document, tags }.generator()?;
+    let mut generator = JsonText { source: source.clone(), tags }.generator()?;
     while generator.more(&mut bytes)? {}
     debug_assert_eq!(texts[tags as usize].len, bytes.len() as u64);
-    debug_assert!(tagged || is_in_one_line(&*tree, &bytes));
+    debug_assert!(tagged || is_in_one_line(&source, &bytes));
     Ok(bytes)
 }
 
-/// True if [`JsonLine`] makes `text`, without its line breaks and indentation.
-fn is_in_one_line(tree: &dyn Content, text: &[u8]) -> bool {
+/// True if [`in_one_line`] makes `text`, without its line breaks and indentation.
+fn is_in_one_line(source: &JsonSource, text: &[u8]) -> bool {
     let lines = text.split(|byte| *byte == b'\n');
     let line: Vec<u8> = lines.flat_map(<[u8]>::trim_ascii_start).copied().collect();
-    JsonLine::new(tree, u64::MAX).end(tree).is_ok_and(|json| json.text == line)
+    let json = source.document.get().and_then(|document| in_one_line(&document, u64::MAX));
+    json.is_ok_and(|json| json.text == line)
 }
 
 #[cfg(test)]

@@ -1,50 +1,73 @@
-//! The document of a file's tree, which the cache keeps while programs read what is made from it.
+//! The document of a file's tree, and values that are made from it: the cache keeps them while programs read what they show.
 
+use std::any::Any;
 use std::sync::{Arc, Mutex, Weak};
 
-use super::computed::Computed;
 use crate::cache::{Cache, ContentId, Reservation};
 use crate::content::Content;
 use crate::error::Result;
 use crate::sync::locked;
 use crate::yaml::document::Document;
 
-/// Length of a tree from which on its document counts in the budget while it is made, in bytes.
+/// Length of a tree from which on its document is kept, and from which on it counts in the budget while it is made, in
+/// bytes.
+const KEPT: u64 = 64 << 10;
 const LARGE: u64 = 1 << 20;
 /// Approximate memory of a document, as a multiple of the length of its text.
 const TIMES: u64 = 4;
 
-/// A document, and the results that are kept with it.
+/// A value that is made again if the cache has dropped it.
 #[derive(Debug)]
-pub(super) struct KeptTree {
-    pub(super) document: Arc<Document>,
-    pub(super) computed: Computed,
+pub(super) struct Remade<T: Any + Send + Sync> {
+    cache: Arc<Cache>,
+    id: ContentId,
+    /// The value while somebody uses it, even if the cache does not keep it.
+    used: Mutex<Weak<T>>,
 }
 
-/// The document of a tree, which is made again if the cache has dropped it.
+impl<T: Any + Send + Sync> Remade<T> {
+    pub(super) fn new(cache: &Arc<Cache>) -> Self {
+        Self { cache: cache.clone(), id: cache.id(), used: Mutex::default() }
+    }
+
+    /// Returns the value, which is made unless it is kept or used.
+    pub(super) fn get(&self, make: impl FnOnce() -> Result<T>) -> Result<Arc<T>> {
+        if let Some(value) = self.cache.kept(self.id).or_else(|| locked(&self.used).upgrade()) {
+            return Ok(value);
+        }
+        let value = Arc::new(make()?);
+        *locked(&self.used) = Arc::downgrade(&value);
+        Ok(value)
+    }
+
+    /// Keeps the value for the next reader.
+    pub(super) fn keep(&self, value: &Arc<T>, weight: u64) {
+        self.cache.keep(self.id, value.clone(), weight);
+    }
+}
+
+impl<T: Any + Send + Sync> Drop for Remade<T> {
+    fn drop(&mut self) {
+        self.cache.forget(self.id);
+    }
+}
+
+/// The document of a tree.
 #[derive(Debug)]
 pub(super) struct KeptDocument {
     tree: Arc<dyn Content>,
-    cache: Arc<Cache>,
-    id: ContentId,
-    /// The document while somebody uses it, even if the cache does not keep it.
-    used: Mutex<Weak<KeptTree>>,
-}
-
-impl KeptTree {
-    pub(super) fn new(document: Document) -> Self {
-        Self { document: Arc::new(document), computed: Computed::default() }
-    }
+    document: Remade<Document>,
 }
 
 impl KeptDocument {
     pub(super) fn new(tree: Arc<dyn Content>, cache: &Arc<Cache>) -> Self {
-        Self { tree, cache: cache.clone(), id: cache.id(), used: Mutex::default() }
+        Self { tree, document: Remade::new(cache) }
     }
 
-    /// Reserves memory for making the document of a large tree; waits until it is free.
+    /// Reserves memory for making the document if it is large, and nobody uses it; waits until it is free.
     pub(super) fn demand(&self) -> Option<Reservation> {
-        (self.tree.len() >= LARGE).then(|| self.cache.demand(self.memory()))
+        let is_made = self.tree.len() >= LARGE && !self.is_used();
+        is_made.then(|| self.document.cache.demand(self.memory()))
     }
 
     /// Returns the approximate memory of the document.
@@ -54,30 +77,21 @@ impl KeptDocument {
 
     /// True if somebody uses the document.
     pub(super) fn is_used(&self) -> bool {
-        locked(&self.used).strong_count() > 0
+        locked(&self.document.used).strong_count() > 0
     }
 
-    /// Returns the document, which is made unless it is kept or used.
+    /// Returns the document.
     ///
     /// # Errors
     /// The tree can't be read.
-    pub(super) fn get(&self) -> Result<Arc<KeptTree>> {
-        if let Some(tree) = self.cache.kept(self.id).or_else(|| locked(&self.used).upgrade()) {
-            return Ok(tree);
+    pub(super) fn get(&self) -> Result<Arc<Document>> {
+        self.document.get(|| Document::read(&*self.tree))
+    }
+
+    /// Keeps the document for the next reader.
+    pub(super) fn keep(&self, document: &Arc<Document>) {
+        if self.tree.len() >= KEPT {
+            self.document.keep(document, document.weight());
         }
-        let tree = Arc::new(KeptTree::new(Document::read(&*self.tree)?));
-        *locked(&self.used) = Arc::downgrade(&tree);
-        Ok(tree)
-    }
-
-    /// Keeps the document for the next reader. `more` is the memory of the results that are kept with it.
-    pub(super) fn keep(&self, tree: &Arc<KeptTree>, more: u64) {
-        self.cache.keep(self.id, tree.clone(), tree.document.weight() + more);
-    }
-}
-
-impl Drop for KeptDocument {
-    fn drop(&mut self) {
-        self.cache.forget(self.id);
     }
 }

@@ -8,10 +8,10 @@ use super::ndarray;
 use super::view::AsdfFile;
 use crate::content::{Content, Pieces, Slice, Text, read_exact_at};
 use crate::error::{Error, Result};
+use crate::yaml::document::bytes_of;
 use crate::yaml::event::{Event, Mark, Style, What};
-use crate::yaml::read::each_event;
+use crate::yaml::read::each_event_in;
 use crate::yaml::scalar::{self, Type};
-use crate::yaml::survey::Commented;
 
 /// Maximum number of arrays.
 const MAX_SOURCES: usize = 1 << 17;
@@ -95,8 +95,7 @@ pub(super) fn replaced<'m>(
 /// Searches a tree.
 fn find(tree: &dyn Content) -> Result<Sources> {
     let mut finder = SourceFinder::default();
-    let commented = Commented(tree);
-    each_event(&commented, |event| {
+    each_event_in(&bytes_of(tree)?, |event| {
         finder.take(event)?;
         Ok::<_, Error>(!matches!(event.what, What::DocumentEnd { .. }))
     })?;

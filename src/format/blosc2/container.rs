@@ -11,8 +11,8 @@ use crate::content::dir::{Attributes, Node};
 use crate::content::{Content, Slice, Text, UnreadableText, npy};
 use crate::error::{self, Error, Result, if_readable};
 use crate::format::{
-    ArrayFacts, ArraySource, Block, Container, Context, Defect, ElementType, IN_BLOCKS, Listener, Severity,
-    Views, buffered,
+    ArrayFacts, ArraySource, Block, Container, Context, Defect, ElementType, IN_BLOCKS, Severity, Views,
+    buffered,
 };
 use crate::source::{Source, SourceStat};
 
@@ -128,7 +128,7 @@ impl Container for Blosc2File {
         }
     }
 
-    fn each_array(&self, _: &mut dyn Listener, take: &mut dyn FnMut(ArrayFacts)) -> Result<()> {
+    fn each_array(&self, take: &mut dyn FnMut(ArrayFacts)) -> Result<()> {
         if let Some(array) = self.array()? {
             let is_one = self.chunks.count() == 1;
             take(ArrayFacts {

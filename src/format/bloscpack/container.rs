@@ -18,8 +18,7 @@ use crate::content::{Content, Text, UnreadableText, npy};
 use crate::error::{self, Error, Result, if_readable};
 use crate::format::references::{self, RefsFile};
 use crate::format::{
-    ArrayFacts, ArraySource, Block, Container, Context, Defect, ElementType, Listener, Verified, Views,
-    buffered,
+    ArrayFacts, ArraySource, Block, Container, Context, Defect, ElementType, Verified, Views, buffered,
 };
 use crate::source::{Source, SourceStat};
 
@@ -186,7 +185,7 @@ impl Container for BloscpackFile {
         MISMATCH
     }
 
-    fn each_array(&self, _: &mut dyn Listener, take: &mut dyn FnMut(ArrayFacts)) -> Result<()> {
+    fn each_array(&self, take: &mut dyn FnMut(ArrayFacts)) -> Result<()> {
         if let Some(array) = self.array()? {
             take(ArrayFacts {
                 path: "data".to_owned(),

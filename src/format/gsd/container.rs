@@ -14,7 +14,7 @@ use crate::content::dir::{Attributes, Dir, File, Node};
 use crate::content::{Content, Text, UnreadableText};
 use crate::error::{Error, Kind, Result, if_readable};
 use crate::format::references::{self, RefsFile};
-use crate::format::{ArrayFacts, ArraySource, Block, Container, Defect, ElementType, Listener, Views};
+use crate::format::{ArrayFacts, ArraySource, Block, Container, Defect, ElementType, Views};
 use crate::source::{Source, SourceStat};
 
 /// An open GSD file and its views.
@@ -98,7 +98,7 @@ impl Container for Gsd {
     }
 
     /// Passes the chunks of the first frame to `take`.
-    fn each_array(&self, _: &mut dyn Listener, take: &mut dyn FnMut(ArrayFacts)) -> Result<()> {
+    fn each_array(&self, take: &mut dyn FnMut(ArrayFacts)) -> Result<()> {
         if self.file.frames()? == 0 {
             return Ok(());
         }

@@ -9,9 +9,8 @@ use super::{Plan, Slot};
 use crate::content::dir::{Dir, EntryKind, Node};
 use crate::content::{ByteOrder, Content, Datatype, npy};
 use crate::error::{Error, Result};
-use crate::format::{ArrayFacts, ArraySource, Container, ElementType, Listener};
+use crate::format::{ArrayFacts, ArraySource, Container, ElementType};
 use crate::info::ContainerBlocks;
-use crate::yaml::event::Event;
 
 /// Maximum number of arrays in the table, and in the folded list after it.
 const MAX_ROWS: usize = 40;
@@ -225,17 +224,6 @@ impl Views {
     }
 }
 
-/// A listener without interest in the tree.
-struct Deaf;
-
-impl Listener for Deaf {
-    fn take(&mut self, _: &Event<'_>) -> bool {
-        false
-    }
-
-    fn fail(&mut self, _: &Error) {}
-}
-
 /// Finds the arrays of a file.
 pub(super) fn found(
     container: &Arc<dyn Container>,
@@ -250,7 +238,7 @@ pub(super) fn found(
     let has_arrays = views.dir("arrays").is_some();
     let mut found = FoundArrays::default();
     let mut facts = Vec::new();
-    container.each_array(&mut Deaf, &mut |array| {
+    container.each_array(&mut |array| {
         found.count += 1;
         if facts.len() < MAX_ARRAYS {
             facts.push(array);

@@ -27,6 +27,10 @@ pub(crate) struct Builder {
     anchors: HashMap<Box<str>, Id>,
     open: Vec<OpenCollection>,
     has_root: bool,
+    /// The offset of another document.
+    next_document: Option<u64>,
+    /// The nodes whose anchors an earlier node has.
+    repeated: Vec<(Id, Box<str>)>,
     /// True if the items of the root are no run.
     has_items: bool,
     max_nodes: usize,
@@ -89,6 +93,7 @@ impl Builder {
         match event.what {
             What::StreamStart | What::StreamEnd | What::DocumentEnd { .. } => {}
             What::DocumentStart { .. } if self.has_root => {
+                self.next_document = Some(event.start.offset);
                 self.fail(&Error::damaged(format!("a second document begins at {}", event.start)));
             }
             What::DocumentStart { .. } => self.has_root = true,
@@ -115,9 +120,11 @@ impl Builder {
             }
             What::SequenceStart { tag, anchor, flow } => {
                 let dash = (!flow).then(|| column_of_dash(text, event.end));
-                self.begin(Kind::Sequence, tag, anchor, at, dash);
+                self.begin(Kind::Sequence, tag, anchor, (at, flow), dash);
             }
-            What::MappingStart { tag, anchor, .. } => self.begin(Kind::Mapping, tag, anchor, at, None),
+            What::MappingStart { tag, anchor, flow } => {
+                self.begin(Kind::Mapping, tag, anchor, (at, flow), None);
+            }
             What::SequenceEnd | What::MappingEnd => self.end(event.end),
         }
         self.fault.is_none()
@@ -137,8 +144,21 @@ impl Builder {
             self.nodes[open.id.index()].end = end;
         }
         self.nodes.shrink_to_fit();
-        let Self { nodes, runs, checkpoints, unescaped, tags, fault, .. } = self;
-        Document { text, unescaped, nodes, runs, checkpoints, tags, fault, unfinished }
+        let Self { nodes, runs, checkpoints, unescaped, tags, fault, next_document, repeated, .. } = self;
+        let failure = None;
+        Document {
+            text,
+            unescaped,
+            nodes,
+            runs,
+            checkpoints,
+            tags,
+            fault,
+            failure,
+            next_document,
+            repeated,
+            unfinished,
+        }
     }
 
     fn lengths(&self) -> Lengths {
@@ -187,8 +207,10 @@ impl Builder {
     }
 
     fn anchor(&mut self, anchor: Option<&str>, id: Id) {
-        if let Some(anchor) = anchor {
-            self.anchors.insert(anchor.into(), id);
+        if let Some(anchor) = anchor
+            && self.anchors.insert(anchor.into(), id).is_some()
+        {
+            self.repeated.push((id, anchor.into()));
         }
     }
 
@@ -217,9 +239,16 @@ impl Builder {
         (at as u32, len)
     }
 
-    fn begin(&mut self, kind: Kind, tag: Option<&str>, anchor: Option<&str>, at: u32, dash: Option<u32>) {
+    fn begin(
+        &mut self,
+        kind: Kind,
+        tag: Option<&str>,
+        anchor: Option<&str>,
+        (at, flow): (u32, bool),
+        dash: Option<u32>,
+    ) {
         let begin = self.lengths();
-        let id = self.push(kind, tag, at, (0, 0));
+        let id = self.push(kind, tag, at, (u32::from(flow), 0));
         self.anchor(anchor, id);
         let is_mapping = kind == Kind::Mapping;
         self.open.push(OpenCollection {

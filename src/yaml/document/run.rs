@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::{Document, Id};
 use crate::error::{Error, Result};
-use crate::yaml::event::{Event, What};
+use crate::yaml::event::{Event, Mark, What};
 use crate::yaml::read::each_event_in;
 
 /// A run of items.
@@ -59,14 +59,52 @@ impl Document {
     ) -> Result<()> {
         let (text, count) = self.text_of_piece(run, piece);
         let mut has_begun = false;
-        each_event_of_items(&text, count, |event| match event.what {
-            What::Scalar { value, .. } => take(RunEvent::Scalar(value)),
-            What::SequenceStart { .. } if std::mem::replace(&mut has_begun, true) => {
-                take(RunEvent::SequenceStart)
-            }
-            What::SequenceEnd => take(RunEvent::SequenceEnd),
-            _ => Ok(()),
+        each_event_of_items(&text, count, |event| {
+            let is_item = std::mem::replace(&mut has_begun, true);
+            run_event(event).filter(|_| is_item).map_or(Ok(()), &mut take)
         })
+    }
+
+    /// Passes the items of a run to `take` with their places; `mark` is that of the run.
+    ///
+    /// # Errors
+    ///
+    /// `take` fails.
+    pub(crate) fn read_run(
+        &self,
+        id: Id,
+        mark: Mark,
+        mut take: impl FnMut(RunEvent<'_>, Mark) -> Result<()>,
+    ) -> Result<()> {
+        let run = self.run(id);
+        let mut cursor = self.cursor(mark);
+        for (number, checkpoint) in self.checkpoints[run.checkpoints.clone()].iter().enumerate() {
+            let start = cursor.mark(u64::from(checkpoint.at));
+            let (text, count) = self.text_of_piece(id, number);
+            // A sequence that is not in brackets has a dash in a line of its own before.
+            let (line, before) = match run.dash {
+                None => (1, 1),
+                Some(dash) => (2, u64::from(dash) + 1 + start.column),
+            };
+            let place = |mark: Mark| Mark {
+                offset: mark.offset + start.offset - before,
+                line: mark.line + start.line - line,
+                column: if mark.line == line && line == 1 {
+                    mark.column + start.column - 2
+                } else {
+                    mark.column
+                },
+            };
+            let mut has_begun = false;
+            each_event_of_items(&text, count, |event| {
+                let is_item = std::mem::replace(&mut has_begun, true);
+                match run_event(event).filter(|_| is_item) {
+                    Some(item) => take(item, place(event.start)),
+                    None => Ok(()),
+                }
+            })?;
+        }
+        Ok(())
     }
 
     /// Returns a text that begins with the items of a piece, as a sequence, and their number.
@@ -88,6 +126,15 @@ impl Document {
         let dash = dash as usize;
         let column = self.column(at as usize);
         format!("{:dash$}-\n{:column$}{items}", "", "")
+    }
+}
+
+fn run_event<'e>(event: &Event<'e>) -> Option<RunEvent<'e>> {
+    match event.what {
+        What::Scalar { value, .. } => Some(RunEvent::Scalar(value)),
+        What::SequenceStart { .. } => Some(RunEvent::SequenceStart),
+        What::SequenceEnd => Some(RunEvent::SequenceEnd),
+        _ => None,
     }
 }
 

@@ -9,7 +9,6 @@ use std::hash::{BuildHasherDefault, Hasher, RandomState};
 use std::sync::LazyLock;
 
 use super::PathId;
-use crate::yaml::event::Mark;
 use crate::yaml::scalar::readings::Readings;
 
 /// The limit of kept nodes of each sort: a constant, and the number of bytes of text that raise it by one.
@@ -56,8 +55,8 @@ pub struct Changes {
 /// The first items of a list, and the length of the list.
 #[derive(Clone, Debug, Default)]
 pub struct FirstItems<T> {
-    /// The first items: path, place in the text, and the lost tag or new scalar.
-    pub first: Vec<(Option<PathId>, Mark, T)>,
+    /// The first items: path, offset in the text, and the lost tag or new scalar.
+    pub first: Vec<(Option<PathId>, u64, T)>,
     /// Number of all items.
     pub count: u64,
 }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::content::Text;
 
 const TAGS: Wanted<'static> = Wanted {
     tag: &|tag| tag.ends_with("want"),
@@ -8,13 +9,21 @@ const TAGS: Wanted<'static> = Wanted {
     ..Wanted::NOTHING
 };
 
-fn surveyed(text: &str) -> Survey {
-    survey(Events::new(text.as_bytes()), TAGS, &mut |_, _| {}).unwrap()
+/// Surveys the nodes of a text.
+fn nodes_in(text: &str, found: &mut dyn FnMut(&Paths, WantedNode<'_>)) -> Survey {
+    nodes::survey(&Document::read(&Text::new(text.as_bytes())).unwrap(), TAGS, found).unwrap()
+}
+
+fn surveyed(text: &str) -> TextSurvey {
+    findings::survey(&read(&Text::new(text.as_bytes())).unwrap(), None)
 }
 
 /// Returns the findings of a text, each with line and column.
 fn findings(text: &str) -> Vec<(Wrong, u64, u64)> {
-    surveyed(text).findings.iter().map(|f| (f.wrong, f.place.line, f.place.column)).collect()
+    let document = read(&Text::new(text.as_bytes())).unwrap();
+    let survey = findings::survey(&document, None);
+    let place = |finding: &Finding| document.mark_at(finding.at);
+    survey.findings.iter().map(|found| (found.wrong, place(found).line, place(found).column)).collect()
 }
 
 #[test]
@@ -22,10 +31,9 @@ fn wanted_nodes_come_with_path_place_and_fields() {
     let mut seen = Vec::new();
     let text =
         "a: !want {x: 1, mask: !want [1, 2]}\nb:\n- 5\n- c: &w !want y\n  d: *w\ntop: {k: v}\n!want q: r\n";
-    let survey = survey(Events::new(text.as_bytes()), TAGS, &mut |paths, found| {
+    let survey = nodes_in(text, &mut |paths, found| {
         seen.push((paths.show(found.path), found.value.place.line, found.root_key.map(str::to_owned)));
-    })
-    .unwrap();
+    });
     let place = |path: &str, line, key: Option<&str>| (path.to_owned(), line, key.map(str::to_owned));
     assert_eq!(
         seen,
@@ -43,27 +51,23 @@ fn wanted_nodes_come_with_path_place_and_fields() {
         ("b/1/d".into(), "b/1/c".into())
     );
     assert_eq!(alias.place.line, 5);
-    assert_eq!(survey.tags["!want"], 4);
-    assert_eq!(
-        survey.root,
-        Some(Root { tag: None, mapping: true, place: survey.root.clone().unwrap().place })
-    );
-    assert_eq!((survey.documents, survey.depth.0), (1, 3));
+    let survey = surveyed(text);
+    assert_eq!(survey.root, Some(Root { tag: None, mapping: true, at: 0 }));
+    assert_eq!(survey.depth.0, 3);
 }
 
 #[test]
 fn a_large_array_in_the_tree_is_kept_as_its_shape() {
     let rows: String = (0..2000).map(|n| format!("  - [{n}, 2, 3]\n")).collect();
     let mut shapes = Vec::new();
-    survey(Events::new(format!("a: !want\n  data:\n{rows}  x: 1\n").as_bytes()), TAGS, &mut |_, found| {
+    nodes_in(&format!("a: !want\n  data:\n{rows}  x: 1\n"), &mut |_, found| {
         let data = found.value.get("data").unwrap();
         assert_eq!(found.value.get("x").unwrap().integer(), Some(1));
         match &data.node {
             NodeContent::LargeSequence(shape) => shapes.push(shape.clone()),
             other => panic!("{other:?}"),
         }
-    })
-    .unwrap();
+    });
     assert_eq!(shapes, [SequenceShape::Array(vec![2000, 3])]);
 }
 
@@ -73,11 +77,10 @@ fn a_value_that_is_too_large_is_told_apart() {
     let text =
         format!("a: !want\n  {many}\nb: !want\n  x: [{}]\n  y: 1\n", "1,".repeat(value::MAX_NODES + 10));
     let mut whole = Vec::new();
-    survey(Events::new(text.as_bytes()), TAGS, &mut |_, found| {
+    nodes_in(&text, &mut |_, found| {
         whole.push((found.value.is_whole(), found.value.get("y").and_then(TreeNode::integer)));
         assert!(found.value.get("x").is_none_or(|x| matches!(x.node, NodeContent::LargeSequence(_))));
-    })
-    .unwrap();
+    });
     assert_eq!(whole, [(false, None), (true, Some(1))]);
 }
 
@@ -139,12 +142,13 @@ fn large_mappings_and_findings_without_end_are_borne() {
     let text: String = (0..5000).map(|n| format!("k{}: {n}\n", n % 2500)).collect();
     let survey = surveyed(&text);
     assert_eq!(survey.findings.len(), MAX_FINDINGS);
-    assert_eq!(survey.findings[0].place.line, 2501);
+    assert_eq!(survey.findings[0].at as usize, text.match_indices("k0:").nth(1).unwrap().0);
 }
 
 #[test]
 fn mappings_that_look_like_wanted_ones_are_known() {
-    let survey = surveyed("a: {source: 1, shape: 2}\nb: !want {source: 1, shape: 2}\nc: {source: 1}\n");
+    let text = "a: {source: 1, shape: 2}\nb: !want {source: 1, shape: 2}\nc: {source: 1}\n";
+    let survey = nodes_in(text, &mut |_, _| {});
     let [(path, place)] = survey.untagged[..] else { panic!("there is one") };
     assert_eq!((survey.paths.show(path), place.line), ("a".to_owned(), 1));
 }
@@ -164,10 +168,7 @@ fn a_node_that_is_not_constructed_is_no_wanted_one() {
         ("a: {<<: &w !want {x: 1}}\nb: *w\n", vec!["a/<<"]),
     ] {
         let mut seen = Vec::new();
-        let survey = survey(Events::new(text.as_bytes()), TAGS, &mut |paths, found| {
-            seen.push(paths.show(found.path));
-        })
-        .unwrap();
+        let survey = nodes_in(text, &mut |paths, found| seen.push(paths.show(found.path)));
         assert_eq!(
             (seen, survey.untagged.len()),
             (expected.iter().map(ToString::to_string).collect(), 0),
@@ -179,19 +180,16 @@ fn a_node_that_is_not_constructed_is_no_wanted_one() {
 #[test]
 fn what_is_kept_is_bounded_by_the_text() {
     let chain: String = (1..50_000).map(|n| format!("- &a{n} [*a{}]\n", n - 1)).collect();
-    assert_eq!(surveyed(&format!("- &a0 x\n{chain}")).aliases.len(), 49_999);
+    assert_eq!(nodes_in(&format!("- &a0 x\n{chain}"), &mut |_, _| {}).aliases.len(), 49_999);
     // Deep paths with keys of 1000 bytes.
     let mut text = String::new();
     for depth in 0..400 {
         text.push_str(&format!("{}{}:\n", " ".repeat(depth), "k".repeat(1000)));
     }
     assert_eq!(surveyed(&text).depth.0, 400);
-    // Nested nodes, all of which are kept until their collections end.
-    let text = format!("!want {{a: {}", format!("{{{}b: ", "? [1], ".repeat(30_000)).repeat(20));
-    assert!(survey(Events::new(text.as_bytes()), TAGS, &mut |_, _| {}).unwrap_err().too_large);
-    let text = "- &a b\n- *a\n".repeat(1000);
-    assert!(survey(Events::new(text.as_bytes()), TAGS, &mut |_, _| {}).is_ok());
-    let broken = survey(Events::new("[".repeat(2000).as_bytes()), TAGS, &mut |_, _| {}).unwrap_err();
+    let deep = "[".repeat(990) + &"]".repeat(990);
+    assert_eq!(surveyed(&deep).depth.0, 990);
+    let broken = read(&Text::new("[".repeat(2000).into_bytes())).unwrap_err();
     assert!(broken.too_large);
     assert_eq!(broken.failure.unwrap().place.column, 1001);
 }
@@ -200,7 +198,10 @@ fn what_is_kept_is_bounded_by_the_text() {
 fn a_whole_head_is_checked_whatever_its_first_line() {
     let check = |text: &str| {
         let text = crate::content::Text::new(text.as_bytes().to_vec());
-        check_tree(&text, Wanted::NOTHING, &mut |_, _| {}).map_err(|error| error.to_string())
+        read(&text)
+            .map_err(Error::from)
+            .and_then(|document| check_tree(&document))
+            .map_err(|error| error.to_string())
     };
     for fine in [
         "#ASDF 1.0.0\n%YAML 1.1\n---\na: 1\n...\n",
@@ -244,11 +245,10 @@ fn no_mutation_panics() {
                 _ => text[at] ^= 1 << random(8),
             }
         }
-        if let Ok(survey) = survey(Events::new(&text), TAGS, &mut |paths, found| drop(paths.show(found.path)))
-        {
-            for finding in survey.findings {
-                assert!(finding.place.offset <= text.len() as u64);
-            }
+        let document = Document::read(&Text::new(text.clone())).unwrap();
+        let _ = nodes::survey(&document, TAGS, &mut |paths, found| drop(paths.show(found.path)));
+        for finding in findings::survey(&document, None).findings {
+            assert!(finding.at <= text.len() as u64);
         }
     }
 }

@@ -61,11 +61,6 @@ impl NodeContent {
 }
 
 impl TreeNode {
-    /// Makes a node of unknown content.
-    pub(super) fn unknown(place: Mark) -> Self {
-        Self { place, tag: None, node: NodeContent::Unknown, leaves: None }
-    }
-
     /// Returns a collection without its nodes, a sequence with its shape; any other node as it is.
     pub(super) fn without_content(self) -> Self {
         let node = match self.node {

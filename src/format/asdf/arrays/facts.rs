@@ -3,22 +3,16 @@
 use super::super::ndarray::{Byteorder, Datatype, Field, Ndarray, Scalar, Source};
 use super::super::view::AsdfFile;
 use super::entry::ArrayEntry;
-use super::survey::{surveyed, surveyed_beside};
+use super::survey::surveyed;
 use crate::content::path_dir::Item;
 use crate::error::Result;
 use crate::format::{ArrayFacts, ArraySource, ElementType, FieldType};
-use crate::yaml::read::Listener;
 
 /// Passes the arrays of the tree to `take`. Masks are left out, and so are references into other files,
-/// because those files would have to be read. If this call surveys the tree, `beside` gets the events of the
-/// survey.
-pub(in super::super) fn each(
-    file: &AsdfFile,
-    beside: &mut dyn Listener,
-    take: &mut dyn FnMut(ArrayFacts),
-) -> Result<()> {
+/// because those files would have to be read.
+pub(in super::super) fn each(file: &AsdfFile, take: &mut dyn FnMut(ArrayFacts)) -> Result<()> {
     let blocks = file.block_count()?;
-    for item in surveyed_beside(file, Some(beside))?.items.iter() {
+    for item in surveyed(file)?.items.iter() {
         let ArrayEntry::Array(array) = &item.what else { continue };
         let Some(path) = path_of(item) else { continue };
         let (source, size) = match &array.source {

@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::yaml::event::{Event, Mark, Style, What};
 use crate::yaml::parser::Events;
 use crate::yaml::scalar;
-use crate::yaml::survey::{Alias, Commented, Leaves, Rectangle};
+use crate::yaml::survey::{Alias, Leaves, Rectangle};
 
 /// Number of bytes before `---` that are searched for directives.
 const HEAD: u64 = 64 << 10;
@@ -40,16 +40,17 @@ impl TreeText {
     pub(super) fn new(tree: &Arc<dyn Content>, aliases: &[Alias]) -> Result<Self> {
         let mut head = vec![0; HEAD.min(tree.len()) as usize];
         let mut read = 0;
-        let commented = Commented(&**tree);
         while read < head.len() {
-            match commented.read_at(read as u64, &mut head[read..])? {
+            match tree.read_at(read as u64, &mut head[read..])? {
                 0 => break,
                 more => read += more,
             }
         }
         let lines = head[..read].split_inclusive(|byte| *byte == b'\n');
         let lines = lines.take_while(|line| !line.starts_with(b"---"));
-        let directives = lines.filter(|line| line.starts_with(b"%")).flatten().copied().collect();
+        // Files of 2014 begin with `%ASDF`.
+        let is_directive = |line: &&[u8]| line.starts_with(b"%") && !line.starts_with(b"%ASDF");
+        let directives = lines.filter(is_directive).flatten().copied().collect();
         let aliases = aliases.iter().map(|alias| (alias.place.offset, alias.origin)).collect();
         Ok(Self { tree: tree.clone(), directives, aliases })
     }

@@ -9,13 +9,11 @@ use super::masks::can_be_broadcast;
 use super::places::{LinkTarget, MAX_CHAIN, PathsInArrays};
 use crate::content::path_dir::Item;
 use crate::content::path_tree::{Id, PathTree};
-use crate::yaml::event::Mark;
+use crate::yaml::event::{Mark, START};
 use crate::yaml::survey::{PathId, Paths, Reference, Step, Survey};
 
 /// Maximum number of nodes that are visited to find those that merge keys bring into other mappings.
 const MAX_MERGED: usize = 1 << 20;
-/// The start of the text.
-const START: Mark = Mark { offset: 0, line: 1, column: 1 };
 
 /// The key of an array's mask.
 const MASK: &str = "mask";

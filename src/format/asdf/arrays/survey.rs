@@ -13,18 +13,14 @@ use super::inline::{TreeText, measure};
 use super::layout::{self, FoundArray};
 use crate::content::Content;
 use crate::content::path_dir::Items;
-use crate::error::{Error, Result};
+use crate::error::{Error, Kind, Result};
 use crate::format::{ArrayPaths, Defect, Severity};
 use crate::workers::turns::in_turn;
 use crate::workers::while_waiting;
-use crate::yaml::event::Mark;
-use crate::yaml::read::Listener;
-use crate::yaml::survey::{
-    self, Commented, NodeContent, PathId, Paths, Step, Survey, TreeNode, Wanted, WantedNode,
-};
+use crate::yaml::document::Document;
+use crate::yaml::event::{Mark, START};
+use crate::yaml::survey::{NodeContent, PathId, Paths, Step, Survey, TreeNode, Wanted, WantedNode, nodes};
 
-/// Maximum length of a tree that is searched, in bytes.
-const MAX_TREE: u64 = 256 << 20;
 /// Maximum number of arrays.
 pub(super) const MAX_ARRAYS: usize = 1 << 17;
 /// Maximum number of characters of paths that are kept for a block.
@@ -41,9 +37,6 @@ const MAX_PARTS: u64 = 1 << 22;
 const MAX_ELEMENT: u64 = 1 << 20;
 /// Maximum size of an element in numpy, in bytes.
 const MAX_NUMPY_ELEMENT: u64 = i32::MAX as u64;
-
-/// The start of the text.
-const START: Mark = Mark { offset: 0, line: 1, column: 1 };
 
 /// The arrays of a tree.
 #[derive(Clone, Debug)]
@@ -94,18 +87,12 @@ fn note(place: Mark, what: String) -> Defect {
 
 /// Returns the arrays of the tree. The first call surveys the tree for all views.
 pub(in super::super) fn surveyed(file: &AsdfFile) -> Result<&FoundArrays> {
-    surveyed_beside(file, None)
-}
-
-/// Returns the arrays of the tree. If this call surveys the tree, `beside` gets the events of the survey.
-pub(super) fn surveyed_beside<'f>(
-    file: &'f AsdfFile,
-    beside: Option<&mut dyn Listener>,
-) -> Result<&'f FoundArrays> {
     if let Some(found) = file.computed.get() {
         return Ok(found);
     }
-    let mut beside = beside;
+    let kept = file.kept_document();
+    // The wait for memory comes before the others wait for this thread.
+    let _room = kept.demand();
     let compute = || loop {
         // An index that is believed gives no sizes. An array that does not fit in its block then fails when it is read.
         let knows_sizes = file.knows_headers()?;
@@ -128,8 +115,11 @@ pub(super) fn surveyed_beside<'f>(
         };
         let count = file.block_count()?;
         let blocks = ArrayBlocks { count, size: &size, is_count_sure: knows_sizes, failure: Some(&failure) };
-        let tree = UnsurveyedTree { text: file.tree(), fits: file.fits.as_ref(), beside: beside.take() };
-        let found = in_turn(tree.text.len(), || find(tree, blocks, file.views, &file.computed));
+        let text = file.tree();
+        let found = in_turn(text.len(), || {
+            let tree = UnsurveyedTree { text, document: kept.get()?, fits: file.fits.as_ref() };
+            find(tree, blocks, file.views, &file.computed)
+        });
         if found.is_err() && !knows_sizes && failure.get().is_some() {
             file.disbelieve_index();
             continue;
@@ -145,12 +135,11 @@ pub(super) fn surveyed_beside<'f>(
 }
 
 /// A tree that is about to be surveyed.
-pub(in super::super) struct UnsurveyedTree<'t, 'f> {
+pub(in super::super) struct UnsurveyedTree<'t> {
     pub text: Arc<dyn Content>,
+    pub document: Arc<Document>,
     /// The FITS file that the tree is in.
-    pub fits: Option<&'f FitsFile>,
-    /// A listener that gets the events of the survey, too.
-    pub beside: Option<&'t mut dyn Listener>,
+    pub fits: Option<&'t FitsFile>,
 }
 
 /// The blocks of a file, in which its arrays lie.
@@ -170,14 +159,14 @@ pub(in super::super) struct ArrayBlocks<'b> {
 /// want. The collectors keep their results in `computed`.
 ///
 /// # Errors
-/// The tree, or the header of a block, can't be read now.
+/// The header of a block can't be read now.
 pub(in super::super) fn find(
-    tree: UnsurveyedTree<'_, '_>,
+    tree: UnsurveyedTree<'_>,
     blocks: ArrayBlocks<'_>,
     views: &[&'static dyn View],
     computed: &Computed,
 ) -> Result<FoundArrays> {
-    let UnsurveyedTree { text: tree, fits: tree_in_fits, beside } = tree;
+    let UnsurveyedTree { text: tree, document, fits } = tree;
     let collectors = views.iter().filter_map(|view| Some((*view, view.collector()?))).collect();
     let mut finder = ArrayFinder {
         tree: &tree,
@@ -188,35 +177,29 @@ pub(in super::super) fn find(
         names: ArrayNames::default(),
         collectors,
         computed,
-        fits: tree_in_fits,
+        fits,
         externals: Vec::new(),
         defects: Vec::new(),
         is_full: false,
     };
-    if tree.len() > MAX_TREE {
-        finder.leave_out(
-            START,
-            "the tree is longer than 256 MiB: its arrays and tables are not looked for".to_owned(),
-        );
-        return Ok(finder.found(None));
-    }
     let is_wanted = |tag: &str| chunked::is_tag(tag) || views.iter().any(|view| view.wants(tag));
-    let wanted = Wanted { whole: &is_wanted, reference: ndarray::REFERENCE, ..ndarray::WANTED };
-    let surveyed = survey::survey_text(&Commented(&*tree), wanted, beside, &mut |paths, node| {
-        finder.take_node(paths, &node);
-    });
+    let reference = ndarray::REFERENCE;
+    let wanted = Wanted { whole: &is_wanted, telling: &[], reference, ..ndarray::WANTED };
+    let surveyed = nodes::survey(&document, wanted, &mut |paths, node| finder.take_node(paths, &node));
     if let Some(error) = blocks.failure.and_then(OnceCell::get) {
         return Err(error.clone());
     }
-    if let Err(broken) = &surveyed
-        && broken.error.is_of_reading()
+    let surveyed = match (surveyed, document.fault()) {
+        (Err(broken), _) => Err(broken.error),
+        (Ok(_), Some(fault)) if document.next_document().is_none() => Err(fault.clone()),
+        (Ok(survey), _) => Ok(survey),
+    };
+    // The list of arrays is laid out without the document, which may be large.
+    drop(document);
+    if let Err(error) = &surveyed
+        && error.kind() == Kind::Unsupported
     {
-        return Err(broken.error.clone());
-    }
-    if let Err(broken) = &surveyed
-        && broken.too_large
-    {
-        let why = broken.error.message();
+        let why = error.message();
         finder.leave_out(START, format!("its arrays and tables are not looked for: {why}"));
     }
     if finder.is_full {

@@ -7,10 +7,8 @@
 
 use std::borrow::Cow;
 
-use crate::content::Borrowed;
 use crate::yaml::event::Mark;
-use crate::yaml::parser::Events;
-use crate::yaml::survey::{self, Commented, TextSample};
+use crate::yaml::survey::{self, TextSample};
 
 mod arrays;
 mod core_schemas;
@@ -158,12 +156,7 @@ fn facts(text: &[u8], before: Option<&TextSample>) -> Result<TreeFacts, Box<surv
         let words = prologue::words(&text[line]);
         words.get(1).and_then(|word| std::str::from_utf8(word).ok())
     });
-    let facts_of = |events| TreeFacts::of(events, standard, before);
-    match TreeFacts::fast_of(text, standard, before) {
-        Some(facts) => Ok(facts),
-        None if text.starts_with(b"%ASDF") => facts_of(Events::of(&Commented(&Borrowed(text)))),
-        None => facts_of(Events::new(text)),
-    }
+    TreeFacts::of(text, standard, before)
 }
 
 /// A text that is checked.

@@ -15,8 +15,6 @@ use super::output::SHORT;
 use super::scalar::{self, Json};
 use crate::error::{Error, Result};
 use crate::yaml::document::{Document, Id, Kind, NodePlace};
-use crate::yaml::event::Style;
-use crate::yaml::scalar::{Type, type_of};
 
 /// Approximate size of a merged member without its name and value, in bytes.
 const MEMBER: usize = 64;
@@ -120,7 +118,7 @@ impl Members {
         match shown {
             Some(Shown::Instead(other)) => Some(*other),
             Some(Shown::Before | Shown::Nothing) => None,
-            None => (!is_merge(document, key)).then_some(value),
+            None => (!document.is_merge(key)).then_some(value),
         }
     }
 
@@ -184,7 +182,7 @@ impl Members {
         let mut names = Names::default();
         let mut groups: Vec<Vec<(Id, Id)>> = Vec::new();
         for (key, value) in document.members(mapping) {
-            if is_merge(document, key) {
+            if document.is_merge(key) {
                 continue;
             }
             let name = KeyName::of(document, key)?;
@@ -223,7 +221,7 @@ impl Members {
     fn find_merged(&mut self, document: &Document, mapping: Id) -> Result<()> {
         let mut merging = Merging { mapping, found: Vec::new(), names: Names::default(), count: 0 };
         for (key, value) in document.members(mapping) {
-            if is_merge(document, key) {
+            if document.is_merge(key) {
                 merging.count += 1;
                 for source in sources(document, value)? {
                     self.merge(document, &mut merging, source)?;
@@ -325,7 +323,7 @@ impl KeyHashes {
         self.repeated.clear();
         let mut has_merges = false;
         for (key, _) in document.members(mapping) {
-            if is_merge(document, key) {
+            if document.is_merge(key) {
                 has_merges = true;
                 continue;
             }
@@ -417,27 +415,14 @@ pub(super) fn target(document: &Document, id: Id) -> Result<Id> {
     }
 }
 
-/// True if a key is a merge key.
-fn is_merge(document: &Document, key: Id) -> bool {
-    let Some(key) = document.target(key) else { return false };
-    let text = document.text(key);
-    let tag = document.tag(key);
-    match document.kind(key) {
-        Kind::Scalar(style) if text == "<<" || tag.is_some() => {
-            type_of(text, style == Style::Plain, tag) == Type::Merge
-        }
-        _ => false,
-    }
-}
-
 /// True if a node is the value of a merge key, or an item of that value.
 pub(super) fn is_in_merge(document: &Document, id: Id) -> bool {
     let list = match document.place(id) {
-        NodePlace::Value(key) => return is_merge(document, key),
+        NodePlace::Value(key) => return document.is_merge(key),
         NodePlace::Item(_) => document.parent(id),
         NodePlace::Root | NodePlace::Key => None,
     };
-    list.is_some_and(|list| matches!(document.place(list), NodePlace::Value(key) if is_merge(document, key)))
+    list.is_some_and(|list| matches!(document.place(list), NodePlace::Value(key) if document.is_merge(key)))
 }
 
 pub(super) fn refused<T>(document: &Document, id: Id, what: &str) -> Result<T> {

@@ -32,7 +32,7 @@ impl Pointers {
         node: Id,
         max_len: usize,
     ) -> Result<std::result::Result<String, &'static str>> {
-        let Tree { document, members, .. } = tree;
+        let Tree { document, members } = tree;
         if is_in_merge(document, node) {
             return Ok(Err(Nulls::IN_MERGE));
         }

@@ -212,7 +212,7 @@ fn no_reference_leads_to_another_value_than_its_own() {
     }
     let head = format!("{HEAD}{{a: &x [1], c: *x, d: *x, a: [2]}}\n...\n");
     let document = Document::read(&Text::new(head.into_bytes())).unwrap();
-    let tree = Tree::of(Arc::new(KeptTree::new(document))).unwrap();
+    let tree = Tree { members: Arc::new(members_of(&document).unwrap()), document: Arc::new(document) };
     let mut output = [JsonOutput::new(Tags::Dropped)];
     let mut walk = Walk::default();
     while walk.more(&tree, &mut output).unwrap() {}

@@ -1,12 +1,14 @@
 use super::*;
-use crate::yaml::parser::Events;
-use crate::yaml::survey::survey;
+use crate::content::Text;
+use crate::yaml::document::Document;
+use crate::yaml::survey::nodes;
 
 /// Reads the last ndarray in a text.
 fn read(text: &str) -> Result<Ndarray> {
     let text = format!("%TAG ! tag:stsci.edu:asdf/\n%TAG !o! tag:stsci.edu:asdf/0.1.0/\n---\n{text}\n");
     let mut last = None;
-    survey(Events::new(text.as_bytes()), WANTED, &mut |_, found| {
+    let document = Document::read(&Text::new(text.into_bytes())).unwrap();
+    nodes::survey(&document, WANTED, &mut |_, found| {
         last = found.tag.map(|tag| Ndarray::read(tag, found.value));
     })
     .unwrap();

@@ -9,7 +9,8 @@ fn tree(nodes: &str) -> Arc<dyn Content> {
 
 /// Finds the arrays of a tree with blocks of this size.
 fn found_in(tree: &Arc<dyn Content>, blocks: usize, size: Option<u64>) -> FoundArrays {
-    let tree = UnsurveyedTree { text: tree.clone(), fits: None, beside: None };
+    let document = Document::read(&**tree).unwrap();
+    let tree = UnsurveyedTree { text: tree.clone(), document: Arc::new(document), fits: None };
     find(
         tree,
         ArrayBlocks { count: blocks, size: &|_| size, is_count_sure: true, failure: None },
@@ -86,7 +87,7 @@ fn links_are_shown_until_there_are_too_many() {
 
 #[test]
 fn a_tree_with_too_many_anchors_says_why_it_has_no_arrays() {
-    let anchored: String = (0..70_000).map(|n| format!("- &a{n} {}\n", array(0))).collect();
+    let anchored: String = (0..70_000).map(|n| format!("- &a{n} {}\n- *a{n}\n", array(0))).collect();
     let found = found_in(&tree(&format!("a:\n{anchored}")), 9, Some(4));
     assert!(found.items.is_empty() && !found.of_blocks.complete);
     let what = &found.defects[0].what;

@@ -1,16 +1,18 @@
 //! The facts about a tree that a check needs: its arrays, and the faults found by one survey.
 
 use super::{core_schemas, standard};
+use crate::content::Borrowed;
 use crate::format::asdf::ndarray::{self, Ndarray, NodeFault};
 use crate::yaml::event::Mark;
-use crate::yaml::parser::Events;
-use crate::yaml::survey::{self, Broken, PathId, Paths, Survey, TextSample, Wanted, WantedNode};
+use crate::yaml::survey::{self, Broken, PathId, Survey, TextSample, TextSurvey, Wanted, findings, nodes};
 
 /// The results of a survey.
 #[derive(Debug)]
 pub struct TreeFacts {
     /// The survey of the text's YAML.
-    pub survey: Survey,
+    pub survey: TextSurvey,
+    /// The survey of the nodes.
+    pub nodes: Survey,
     /// The tree's ndarrays, in the order in which their nodes end.
     pub arrays: Vec<ArrayNode>,
     /// The faults in nodes of the standard's other types, with their paths.
@@ -29,31 +31,20 @@ pub struct ArrayNode {
 }
 
 impl TreeFacts {
-    /// Surveys a text in memory; `None` if the fast parser can't read it.
-    pub(super) fn fast_of(text: &[u8], standard: Option<&str>, before: Option<&TextSample>) -> Option<Self> {
-        Self::by(standard, before, |wanted, found| survey::survey_fast(text, wanted, found)).ok()
-    }
-
     /// Surveys a text.
     pub(super) fn of(
-        events: Events<'_>,
+        text: &[u8],
         standard: Option<&str>,
         before: Option<&TextSample>,
     ) -> Result<Self, Box<Broken>> {
-        Self::by(standard, before, |wanted, found| survey::survey(events, wanted, found))
-    }
-
-    fn by<E>(
-        standard: Option<&str>,
-        before: Option<&TextSample>,
-        survey: impl FnOnce(Wanted<'_>, &mut dyn FnMut(&Paths, WantedNode<'_>)) -> Result<Survey, E>,
-    ) -> Result<Self, E> {
+        let document = survey::read(&Borrowed(text))?;
+        let survey = findings::survey(&document, before);
         let mut arrays = Vec::new();
         let mut unfit = Vec::new();
         let wanted =
             |tag: &str| ndarray::is_tag(tag) || core_schemas::is_tag(tag) || standard::is_versioned(tag);
-        let wanted = Wanted { tag: &wanted, root_keys: &core_schemas::ROOT_KEYS, before, ..ndarray::WANTED };
-        let survey = survey(wanted, &mut |_, found| {
+        let wanted = Wanted { tag: &wanted, root_keys: &core_schemas::ROOT_KEYS, ..ndarray::WANTED };
+        let nodes = nodes::survey(&document, wanted, &mut |_, found| {
             let path = found.path;
             let value = found.value;
             let expected = found.tag.and_then(|tag| Some((tag, standard::expected(standard, tag)?)));
@@ -83,6 +74,6 @@ impl TreeFacts {
                 unfit.push((path, fault));
             }
         })?;
-        Ok(Self { survey, arrays, unfit })
+        Ok(Self { survey, nodes, arrays, unfit })
     }
 }

@@ -1,8 +1,8 @@
 //! Finds what tools habitually drop or change: tags, and scalars that another version of YAML reads
 //! differently.
 
-use super::{Draft, Fault, Judgement, offset};
-use crate::yaml::survey::Survey;
+use super::{Draft, Fault, Judgement};
+use crate::yaml::survey::TextSurvey;
 
 /// Advice for lost tags.
 const PUT_BACK: &str = "restore the tags, or use a tool that keeps them: without its tag, Python reads a \
@@ -14,7 +14,7 @@ const QUOTE: &str = "write the scalar as it was, or in quotes if it is meant as 
 
 /// Reports lost tags of nodes that still exist. If at least half of the tags are gone, presumably because a
 /// tool dropped them, the text is refused.
-pub(super) fn tags(draft: &Draft<'_, '_>, survey: &Survey, judgement: &mut Judgement) {
+pub(super) fn tags(draft: &Draft<'_, '_>, survey: &TextSurvey, judgement: &mut Judgement) {
     let gone = &survey.changes.untagged;
     let stayed = survey.changes.stayed;
     if gone.count == 0 {
@@ -24,13 +24,13 @@ pub(super) fn tags(draft: &Draft<'_, '_>, survey: &Survey, judgement: &mut Judge
     // Faults of the root and of arrays may have been reported already.
     let reported: Vec<_> = judgement.problems.iter().filter_map(|fault| fault.offset).collect();
     let mut faults = Vec::new();
-    for (n, (path, place, tag)) in gone.first.iter().enumerate() {
+    for (n, (path, at, tag)) in gone.first.iter().enumerate() {
         let name = survey.paths.show(*path);
         let mut what = format!("{name} has lost its tag {}", tag.escape_debug());
         if n == 0 && refused {
             what += &format!("; {} of {stayed} tags are gone", gone.count);
         }
-        let fault = draft.fault(offset(*place), what, PUT_BACK);
+        let fault = draft.fault(*at as usize, what, PUT_BACK);
         if n == 0 || !fault.offset.is_some_and(|offset| reported.contains(&offset)) {
             faults.push(fault);
         }
@@ -45,9 +45,9 @@ pub(super) fn tags(draft: &Draft<'_, '_>, survey: &Survey, judgement: &mut Judge
 
 /// Warns about plain scalars that now have the value that a reader of another YAML version gives the old
 /// scalar.
-pub(super) fn readings(draft: &Draft<'_, '_>, survey: &Survey, judgement: &mut Judgement) {
+pub(super) fn readings(draft: &Draft<'_, '_>, survey: &TextSurvey, judgement: &mut Judgement) {
     let reread = &survey.changes.reread;
-    for (path, place, text) in &reread.first {
+    for (path, at, text) in &reread.first {
         let name = survey.paths.show(*path);
         let what = format!(
             "{name}: \"{text}\" is not what Python read here before: versions of YAML differ in y, n, yes, \
@@ -55,7 +55,7 @@ pub(super) fn readings(draft: &Draft<'_, '_>, survey: &Survey, judgement: &mut J
              on, off, 0o17, 190:20:30, dates and the like, and a tool has written the scalar for another \
              version"
         );
-        judgement.warnings.push(draft.fault(offset(*place), what, QUOTE));
+        judgement.warnings.push(draft.fault(*at as usize, what, QUOTE));
     }
     judgement.warnings.extend(more(reread.count, reread.first.len(), "scalars are read differently", QUOTE));
 }

@@ -118,7 +118,11 @@ struct Comparison<'c> {
 
 impl Comparison<'_> {
     fn fault(&self, place: Mark, what: impl Into<String>, to_do: &str) -> Fault {
-        self.draft.fault(offset(place), what, to_do)
+        self.fault_at(place.offset, what, to_do)
+    }
+
+    fn fault_at(&self, at: u64, what: impl Into<String>, to_do: &str) -> Fault {
+        self.draft.fault(at as usize, what, to_do)
     }
 
     fn compare(&self, old: &Old, judgement: &mut Judgement) {
@@ -148,24 +152,24 @@ impl Comparison<'_> {
         match (&was.tag, &is.tag) {
             (Some(was), None) => {
                 let what = format!("the root of the tree has lost its tag, {was}");
-                return Some(self.fault(is.place, what, to_do));
+                return Some(self.fault_at(is.at, what, to_do));
             }
             (Some(tag), Some(other)) if is_root(was) && !is_root(is) => {
                 let what = format!("the tag of the root was changed from {tag} to {}", other.escape_debug());
-                return Some(self.fault(is.place, what, to_do));
+                return Some(self.fault_at(is.at, what, to_do));
             }
             _ => {}
         }
         let what = "the root of the tree is no longer a mapping";
-        (was.mapping && !is.mapping).then(|| self.fault(is.place, what, "restore the keys and their values"))
+        (was.mapping && !is.mapping).then(|| self.fault_at(is.at, what, "restore the keys and their values"))
     }
 
     fn depth(&self) -> Option<Fault> {
-        let (depth, place) = self.facts.survey.depth;
+        let (depth, at) = self.facts.survey.depth;
         let was = self.was.map_or(0, |was| was.survey.depth.0);
         (depth > MAX_DEPTH.max(was)).then(|| {
             let what = format!("the tree is {depth} levels deep; Python asdf reads at most {MAX_DEPTH}");
-            self.fault(place, what, "reduce the nesting")
+            self.fault_at(at, what, "reduce the nesting")
         })
     }
 
@@ -176,7 +180,7 @@ impl Comparison<'_> {
             known.add(finding.identity);
         }
         for finding in &self.facts.survey.findings {
-            let problem = self.fault(finding.place, finding.what.clone(), to_do(finding.wrong));
+            let problem = self.fault_at(finding.at, finding.what.clone(), to_do(finding.wrong));
             match finding.wrong {
                 _ if known.take(finding.identity) => {}
                 Wrong::LargeInteger => judgement.warnings.push(problem),
@@ -189,17 +193,17 @@ impl Comparison<'_> {
     fn lost_tags(&self) -> Vec<Fault> {
         let to_do = "restore the tag, as in '!core/ndarray-1.1.0'; a tool that drops tags can't be used here";
         let Some(was) = self.was.filter(|was| !was.arrays.is_empty()) else { return Vec::new() };
-        let here = identities(&self.facts.survey.paths, &self.facts.arrays);
-        let before = identities(&was.survey.paths, &was.arrays);
+        let here = identities(&self.facts.nodes.paths, &self.facts.arrays);
+        let before = identities(&was.nodes.paths, &was.arrays);
         let untagged_before: HashSet<u64> =
-            was.survey.untagged.iter().map(|(path, _)| was.survey.paths.identity(*path, true)).collect();
+            was.nodes.untagged.iter().map(|(path, _)| was.nodes.paths.identity(*path, true)).collect();
         let any_vanished = before.iter().any(|path| !here.contains(path));
         let mut lost: Vec<Fault> = Vec::new();
-        for (path, place) in &self.facts.survey.untagged {
-            let identity = self.facts.survey.paths.identity(*path, true);
+        for (path, place) in &self.facts.nodes.untagged {
+            let identity = self.facts.nodes.paths.identity(*path, true);
             let was_array = before.contains(&identity);
             if was_array || (any_vanished && !untagged_before.contains(&identity)) {
-                let name = self.facts.survey.paths.show(*path);
+                let name = self.facts.nodes.paths.show(*path);
                 lost.push(self.fault(*place, format!("the array {name} has lost its ndarray tag"), to_do));
                 if lost.len() > super::MAX_FURTHER {
                     break;
@@ -228,14 +232,14 @@ impl Comparison<'_> {
         let mut known = OldFaults::default();
         for (was, node) in self.was.iter().flat_map(|was| was.arrays.iter().map(move |node| (was, node))) {
             if let Some((_, what, _)) = self.array_fault(node) {
-                known.add((was.survey.paths.identity(node.path, false), what));
+                known.add((was.nodes.paths.identity(node.path, false), what));
             }
         }
         faults.retain(|(node, (_, what, _))| {
-            !known.take((self.facts.survey.paths.identity(node.path, false), what.clone()))
+            !known.take((self.facts.nodes.paths.identity(node.path, false), what.clone()))
         });
         for (node, (place, what, to_do)) in faults {
-            let name = self.facts.survey.paths.show(node.path);
+            let name = self.facts.nodes.paths.show(node.path);
             judgement.problems.push(self.fault(place, format!("{name}: {what}"), to_do));
         }
     }
@@ -254,10 +258,10 @@ impl Comparison<'_> {
             .arrays
             .iter()
             .filter(in_block)
-            .map(|node| was.survey.paths.identity(node.path, true))
+            .map(|node| was.nodes.paths.identity(node.path, true))
             .collect();
-        for node in moved.filter(|node| before.contains(&self.facts.survey.paths.identity(node.path, true))) {
-            let name = self.facts.survey.paths.show(node.path);
+        for node in moved.filter(|node| before.contains(&self.facts.nodes.paths.identity(node.path, true))) {
+            let name = self.facts.nodes.paths.show(node.path);
             let what = format!("{name}: it was in a block of this file, but its source is now another file");
             judgement.problems.push(self.fault(node.place, what, "write the number of the block"));
         }
@@ -322,11 +326,11 @@ impl Comparison<'_> {
         for (was, (path, fault)) in
             self.was.iter().flat_map(|was| was.unfit.iter().map(move |unfit| (was, unfit)))
         {
-            known.add((was.survey.paths.identity(*path, false), fault.what.as_str()));
+            known.add((was.nodes.paths.identity(*path, false), fault.what.as_str()));
         }
         for (path, fault) in &self.facts.unfit {
-            if !known.take((self.facts.survey.paths.identity(*path, false), fault.what.as_str())) {
-                let name = self.facts.survey.paths.show(*path);
+            if !known.take((self.facts.nodes.paths.identity(*path, false), fault.what.as_str())) {
+                let name = self.facts.nodes.paths.show(*path);
                 let to_do = "correct it: Python asdf can't open a file with such a node";
                 judgement.problems.push(self.fault(fault.place, format!("{name}: {}", fault.what), to_do));
             }

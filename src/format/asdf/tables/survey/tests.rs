@@ -3,6 +3,7 @@ use super::*;
 use crate::content::{Content, Text};
 use crate::format::asdf::arrays;
 use crate::format::asdf::tables::Tables;
+use crate::yaml::document::Document;
 use std::sync::Arc;
 
 fn found(nodes: &str) -> &'static FoundTables {
@@ -16,7 +17,8 @@ fn found(nodes: &str) -> &'static FoundTables {
     let computed: &Computed = Box::leak(Box::default());
     let blocks =
         arrays::ArrayBlocks { count: usize::MAX, size: &|_| None, is_count_sure: true, failure: None };
-    let tree = arrays::UnsurveyedTree { text: tree, fits: None, beside: None };
+    let document = Document::read(&*tree).unwrap();
+    let tree = arrays::UnsurveyedTree { text: tree, document: Arc::new(document), fits: None };
     arrays::find(tree, blocks, &[&Tables], computed).unwrap();
     computed.get().unwrap()
 }
