@@ -14,8 +14,8 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use self::scanner::Scanner;
-use super::event::{Event, Mark, Style, What, without_no_tag};
+use self::scanner::{Scanner, TokenPlace};
+use super::event::{Event, Style, What, without_no_tag};
 use super::parser::MAX_DEPTH;
 
 mod names;
@@ -85,7 +85,7 @@ struct Properties<'t> {
     anchor: Option<&'t str>,
 }
 
-type FastEvent<'t> = (EventKind<'t>, Mark, Mark);
+type FastEvent<'t> = (EventKind<'t>, TokenPlace, TokenPlace);
 
 /// The events of a text, in order.
 #[derive(Debug)]
@@ -159,7 +159,7 @@ impl<'t> FastParser<'t> {
             }
             EventKind::MappingEnd => What::MappingEnd,
         };
-        Ok(Some(Event { what, start, end }))
+        Ok(Some(Event { what, start: start.into(), end: end.into() }))
     }
 
     /// Returns the index of a tag in `tags`.

@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
-use super::scanner::{PositionedToken, Scanner, Token, is_blank_or_end};
+use super::scanner::{PositionedToken, Scanner, Token, TokenPlace, is_blank_or_end};
 use super::{NeedsLibyaml, Result};
-use crate::yaml::event::{Mark, Style};
+use crate::yaml::event::Style;
 
 /// The text of a scalar, borrowed as long as it is one piece of the input.
 #[derive(Debug)]
@@ -75,13 +75,18 @@ const ENDS: [bool; 256] = {
 };
 
 impl<'t> Scanner<'t> {
-    fn scalar(value: ScalarText<'t>, style: Style, start: Mark, end: Mark) -> PositionedToken<'t> {
+    fn scalar(
+        value: ScalarText<'t>,
+        style: Style,
+        start: TokenPlace,
+        end: TokenPlace,
+    ) -> PositionedToken<'t> {
         PositionedToken { token: Token::Scalar(value.into_text(), style), start, end }
     }
 
     pub(super) fn plain_scalar(&mut self) -> Result<PositionedToken<'t>> {
-        let start = self.mark();
-        let mut end = self.mark();
+        let start = self.place();
+        let mut end = self.place();
         let indent = self.indent + 1;
         let in_flow = self.in_flow();
         let mut value = ScalarText::new(self.text, self.at);
@@ -99,12 +104,12 @@ impl<'t> Scanner<'t> {
                     value.fold(further);
                 } else {
                     // Includes the blanks before the word.
-                    value.add(end.offset as usize, self.at);
+                    value.add(end.at as usize, self.at);
                 }
                 value.add(self.at, to);
                 (broken, further) = (false, 0);
                 self.advance(to);
-                end = self.mark();
+                end = self.place();
             }
             if !matches!(self.byte(0), b' ' | b'\n') {
                 break;
@@ -154,7 +159,7 @@ impl<'t> Scanner<'t> {
     }
 
     pub(super) fn flow_scalar(&mut self, single: bool) -> Result<PositionedToken<'t>> {
-        let start = self.mark();
+        let start = self.place();
         let (quote, style) = if single { (b'\'', Style::SingleQuoted) } else { (b'"', Style::DoubleQuoted) };
         self.at += 1;
         let mut value = ScalarText::new(self.text, self.at);
@@ -184,7 +189,7 @@ impl<'t> Scanner<'t> {
             if joined { value.breaks(further) } else { value.fold(further) }
         }
         self.at += 1;
-        Ok(Self::scalar(value, style, start, self.mark()))
+        Ok(Self::scalar(value, style, start, self.place()))
     }
 
     /// Reads a quoted scalar up to the end of the line or the closing quote. True if a backslash has joined
@@ -262,7 +267,7 @@ impl<'t> Scanner<'t> {
     }
 
     pub(super) fn block_scalar(&mut self, literal: bool) -> Result<PositionedToken<'t>> {
-        let start = self.mark();
+        let start = self.place();
         self.at += 1;
         let mut chomping = None;
         let mut increment = 0;
@@ -323,8 +328,8 @@ impl<'t> Scanner<'t> {
 
     /// Skips indentation and empty lines, and detects the indentation if `indent` is 0. Returns the mark
     /// after the last line break.
-    fn block_breaks(&mut self, indent: &mut i64, breaks: &mut usize) -> Mark {
-        let mut end = self.mark();
+    fn block_breaks(&mut self, indent: &mut i64, breaks: &mut usize) -> TokenPlace {
+        let mut end = self.place();
         let mut deepest = 0;
         loop {
             while (*indent == 0 || self.column() < *indent) && self.byte(0) == b' ' {
@@ -336,7 +341,7 @@ impl<'t> Scanner<'t> {
             }
             self.next_line();
             *breaks += 1;
-            end = self.mark();
+            end = self.place();
         }
         if *indent == 0 {
             *indent = deepest.max(self.indent + 1).max(1);

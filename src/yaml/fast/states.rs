@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
-use super::scanner::Token;
+use super::scanner::{Token, TokenPlace};
 use super::{DEFAULT_TAGS, EventKind, FastEvent, FastParser, NeedsLibyaml, ParserState, Properties, Result};
-use crate::yaml::event::{Mark, Style};
+use crate::yaml::event::Style;
 
 impl<'t> FastParser<'t> {
     /// Returns the next event.
@@ -12,11 +12,7 @@ impl<'t> FastParser<'t> {
         match self.state {
             ParserState::StreamStart => {
                 self.state = ParserState::DocumentStart;
-                Ok((
-                    EventKind::StreamStart,
-                    Mark { offset: 0, line: 1, column: 1 },
-                    Mark { offset: 0, line: 1, column: 1 },
-                ))
+                Ok((EventKind::StreamStart, TokenPlace::START, TokenPlace::START))
             }
             ParserState::DocumentStart => self.document_start(),
             ParserState::DocumentContent => self.document_content(),
@@ -42,9 +38,9 @@ impl<'t> FastParser<'t> {
             ParserState::FlowSequenceEntryMappingKey => self.flow_sequence_entry_mapping_key(),
             ParserState::FlowSequenceEntryMappingValue => self.flow_sequence_entry_mapping_value(),
             ParserState::FlowSequenceEntryMappingEnd => {
-                let mark = self.scanner.peek()?.start;
+                let place = self.scanner.peek()?.start;
                 self.state = ParserState::FlowSequenceEntry;
-                Ok((EventKind::MappingEnd, mark, mark))
+                Ok((EventKind::MappingEnd, place, place))
             }
             ParserState::FlowMappingFirstKey => {
                 self.scanner.skip();
@@ -53,8 +49,8 @@ impl<'t> FastParser<'t> {
             ParserState::FlowMappingKey => self.flow_mapping_key(false),
             ParserState::FlowMappingValue => self.flow_mapping_value(),
             ParserState::FlowMappingEmptyValue => {
-                let mark = self.scanner.peek()?.start;
-                Ok(self.empty(ParserState::FlowMappingKey, mark))
+                let place = self.scanner.peek()?.start;
+                Ok(self.empty(ParserState::FlowMappingKey, place))
             }
             ParserState::End => Err(NeedsLibyaml),
         }
@@ -66,10 +62,10 @@ impl<'t> FastParser<'t> {
     }
 
     /// Returns an empty scalar for a missing node, and goes to the state `next`.
-    fn empty(&mut self, next: ParserState, mark: Mark) -> FastEvent<'t> {
+    fn empty(&mut self, next: ParserState, place: TokenPlace) -> FastEvent<'t> {
         self.state = next;
         self.value = Cow::Borrowed("");
-        (EventKind::Scalar(Style::Plain, Properties::default()), mark, mark)
+        (EventKind::Scalar(Style::Plain, Properties::default()), place, place)
     }
 
     /// Ends a collection at its end token.
@@ -131,7 +127,7 @@ impl<'t> FastParser<'t> {
 
     fn document_content(&mut self) -> Result<FastEvent<'t>> {
         let token = self.scanner.peek()?;
-        let mark = token.start;
+        let place = token.start;
         match token.token {
             Token::Version
             | Token::TagLine(..)
@@ -139,7 +135,7 @@ impl<'t> FastParser<'t> {
             | Token::DocumentEnd
             | Token::StreamEnd => {
                 let next = self.states.pop().ok_or(NeedsLibyaml)?;
-                Ok(self.empty(next, mark))
+                Ok(self.empty(next, place))
             }
             _ => self.node(true, false),
         }
@@ -180,11 +176,23 @@ impl<'t> FastParser<'t> {
         let first = self.scanner.peek()?;
         let start = first.start;
         let mut end = first.start;
-        if let Token::Alias(name) = first.token {
-            let end = first.end;
-            self.pop()?;
-            self.scanner.skip();
-            return Ok((EventKind::Alias(name), start, end));
+        let past = first.end;
+        match &mut first.token {
+            Token::Alias(name) => {
+                let name = *name;
+                self.pop()?;
+                self.scanner.skip();
+                return Ok((EventKind::Alias(name), start, past));
+            }
+            // Most nodes are scalars without properties.
+            Token::Scalar(value, style) => {
+                self.value = std::mem::take(value);
+                let style = *style;
+                self.pop()?;
+                self.scanner.skip();
+                return Ok((EventKind::Scalar(style, Properties::default()), start, past));
+            }
+            _ => {}
         }
         let mut properties = Properties::default();
         // Tag and anchor may come in any order, each at most once.
@@ -241,13 +249,13 @@ impl<'t> FastParser<'t> {
 
     fn block_sequence_entry(&mut self) -> Result<FastEvent<'t>> {
         let token = self.scanner.peek()?;
-        let mark = token.end;
+        let place = token.end;
         match token.token {
             Token::BlockEntry => {
                 self.scanner.skip();
                 match self.peek()? {
                     Token::BlockEntry | Token::BlockEnd => {
-                        Ok(self.empty(ParserState::BlockSequenceEntry, mark))
+                        Ok(self.empty(ParserState::BlockSequenceEntry, place))
                     }
                     _ => {
                         self.states.push(ParserState::BlockSequenceEntry);
@@ -263,7 +271,7 @@ impl<'t> FastParser<'t> {
     fn indentless_sequence_entry(&mut self) -> Result<FastEvent<'t>> {
         let token = self.scanner.peek()?;
         let start = token.start;
-        let mark = token.end;
+        let place = token.end;
         if !matches!(token.token, Token::BlockEntry) {
             self.pop()?;
             return Ok((EventKind::SequenceEnd, start, start));
@@ -271,7 +279,7 @@ impl<'t> FastParser<'t> {
         self.scanner.skip();
         match self.peek()? {
             Token::BlockEntry | Token::Key | Token::Value | Token::BlockEnd => {
-                Ok(self.empty(ParserState::IndentlessSequenceEntry, mark))
+                Ok(self.empty(ParserState::IndentlessSequenceEntry, place))
             }
             _ => {
                 self.states.push(ParserState::IndentlessSequenceEntry);
@@ -282,13 +290,13 @@ impl<'t> FastParser<'t> {
 
     fn block_mapping_key(&mut self) -> Result<FastEvent<'t>> {
         let token = self.scanner.peek()?;
-        let mark = token.end;
+        let place = token.end;
         match token.token {
             Token::Key => {
                 self.scanner.skip();
                 match self.peek()? {
                     Token::Key | Token::Value | Token::BlockEnd => {
-                        Ok(self.empty(ParserState::BlockMappingValue, mark))
+                        Ok(self.empty(ParserState::BlockMappingValue, place))
                     }
                     _ => {
                         self.states.push(ParserState::BlockMappingValue);
@@ -304,13 +312,15 @@ impl<'t> FastParser<'t> {
     fn block_mapping_value(&mut self) -> Result<FastEvent<'t>> {
         let token = self.scanner.peek()?;
         let start = token.start;
-        let mark = token.end;
+        let place = token.end;
         if !matches!(token.token, Token::Value) {
             return Ok(self.empty(ParserState::BlockMappingKey, start));
         }
         self.scanner.skip();
         match self.peek()? {
-            Token::Key | Token::Value | Token::BlockEnd => Ok(self.empty(ParserState::BlockMappingKey, mark)),
+            Token::Key | Token::Value | Token::BlockEnd => {
+                Ok(self.empty(ParserState::BlockMappingKey, place))
+            }
             _ => {
                 self.states.push(ParserState::BlockMappingKey);
                 self.node(true, true)
@@ -369,8 +379,8 @@ impl<'t> FastParser<'t> {
                 return self.node(false, false);
             }
         }
-        let mark = self.scanner.peek()?.start;
-        Ok(self.empty(ParserState::FlowSequenceEntryMappingEnd, mark))
+        let place = self.scanner.peek()?.start;
+        Ok(self.empty(ParserState::FlowSequenceEntryMappingEnd, place))
     }
 
     fn flow_mapping_key(&mut self, first: bool) -> Result<FastEvent<'t>> {
@@ -383,10 +393,10 @@ impl<'t> FastParser<'t> {
         }
         self.scanner.skip();
         let token = self.scanner.peek()?;
-        let mark = token.start;
+        let place = token.start;
         match token.token {
             Token::Value | Token::FlowEntry | Token::FlowMappingEnd => {
-                Ok(self.empty(ParserState::FlowMappingValue, mark))
+                Ok(self.empty(ParserState::FlowMappingValue, place))
             }
             _ => {
                 self.states.push(ParserState::FlowMappingValue);
@@ -403,7 +413,7 @@ impl<'t> FastParser<'t> {
                 return self.node(false, false);
             }
         }
-        let mark = self.scanner.peek()?.start;
-        Ok(self.empty(ParserState::FlowMappingKey, mark))
+        let place = self.scanner.peek()?.start;
+        Ok(self.empty(ParserState::FlowMappingKey, place))
     }
 }
