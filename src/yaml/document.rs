@@ -197,17 +197,16 @@ impl Document {
         matches!(self.kind(id), Kind::Sequence | Kind::Mapping) && self.node(id).text.0 == 1
     }
 
-    /// True if a key is a merge key.
+    /// True if a key is a merge key. A collection is one by its tag.
     pub(crate) fn is_merge(&self, key: Id) -> bool {
         let Some(key) = self.target(key) else { return false };
         let text = self.text(key);
         let tag = self.tag(key);
-        match self.kind(key) {
-            Kind::Scalar(style) if text == "<<" || tag.is_some() => {
-                type_of(text, style == Style::Plain, tag) == Type::Merge
-            }
-            _ => false,
+        if tag.is_none() && text != "<<" {
+            return false;
         }
+        let is_plain = self.kind(key) == Kind::Scalar(Style::Plain);
+        type_of(text, is_plain, tag) == Type::Merge
     }
 
     /// Returns the tag, if one is written.
@@ -390,8 +389,19 @@ pub(crate) struct Cursor<'t> {
 impl Cursor<'_> {
     /// Moves to an offset, and returns the place.
     pub(crate) fn mark(&mut self, offset: u64) -> Mark {
-        let mut previous = self.text[..self.mark.offset as usize].chars().next_back();
-        let passed = self.text.get(self.mark.offset as usize..offset as usize).unwrap_or_default();
+        let start = self.mark.offset as usize;
+        let passed = self.text.get(start..offset as usize).unwrap_or_default();
+        self.mark.offset = offset.max(self.mark.offset);
+        let may_be_half_break = self.text[..start].ends_with('\r');
+        if !may_be_half_break && passed.is_ascii() && memchr::memchr(b'\r', passed.as_bytes()).is_none() {
+            let passed = passed.as_bytes();
+            let lines = memchr::memchr_iter(b'\n', passed).count() as u64;
+            let in_line = memchr::memrchr(b'\n', passed).map(|end| passed.len() - end);
+            self.mark.line += lines;
+            self.mark.column = in_line.map_or(self.mark.column + passed.len() as u64, |column| column as u64);
+            return self.mark;
+        }
+        let mut previous = self.text[..start].chars().next_back();
         for char in passed.chars() {
             if is_break(char) {
                 self.mark.line += u64::from(!(previous == Some('\r') && char == '\n'));
@@ -401,9 +411,19 @@ impl Cursor<'_> {
             }
             previous = Some(char);
         }
-        self.mark.offset = offset.max(self.mark.offset);
         self.mark
     }
+}
+
+/// Returns the text of a content up to the first byte that is not UTF-8.
+///
+/// # Errors
+///
+/// The content can't be read, or is too long for a document.
+pub(crate) fn text_of(content: &dyn Content) -> Result<String> {
+    let bytes = bytes_of(content)?;
+    let valid = valid_part(&bytes).len();
+    Ok(without_rest(bytes, valid))
 }
 
 /// Returns the bytes of a tree.

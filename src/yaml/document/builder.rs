@@ -49,6 +49,10 @@ struct OpenCollection {
     dash: Option<u32>,
     /// True if the collection may be part of a run: it has neither tag nor anchor, and all of its items are plain.
     is_plain: bool,
+    /// True if all scalars of its items are decimal numbers.
+    is_decimal: bool,
+    /// The levels of sequences within its items.
+    levels: u32,
     /// The lengths of the lists when the collection began.
     begin: Lengths,
     /// The last items, if they are plain.
@@ -108,6 +112,7 @@ impl Builder {
                     && tag.is_none()
                     && anchor.is_none()
                     && event.end.offset - event.start.offset <= u64::from(ITEM_LEN);
+                self.note_item(is_plain && is_decimal(value), 0);
                 if is_plain && self.has_run() {
                     self.extend_run(at, event.end);
                     return true;
@@ -258,6 +263,8 @@ impl Builder {
             key: None,
             dash,
             is_plain: !is_mapping && tag.is_none() && anchor.is_none(),
+            is_decimal: true,
+            levels: 0,
             begin,
             stretch: None,
         });
@@ -271,6 +278,7 @@ impl Builder {
         node.end = next;
         let at = node.at;
         let is_plain = ended.is_plain && end.offset as u32 - at <= ITEM_LEN;
+        self.note_item(is_plain && ended.is_decimal, ended.levels + 1);
         if is_plain && self.has_run() {
             self.truncate(ended.begin);
             self.extend_run(at, end);
@@ -278,6 +286,13 @@ impl Builder {
         }
         self.begin_stretch(is_plain, ended.begin);
         self.end_item(ended.id, is_plain, end);
+    }
+
+    /// Notes for runs what an item of the innermost collection is made of.
+    fn note_item(&mut self, is_decimal: bool, levels: u32) {
+        let Some(open) = self.open.last_mut() else { return };
+        open.is_decimal &= is_decimal;
+        open.levels = open.levels.max(levels);
     }
 
     /// True if the innermost collection ends with a run.
@@ -298,6 +313,8 @@ impl Builder {
         }
         node.text.1 += 1;
         run.end = end.offset as u32;
+        run.is_decimal = open.is_decimal;
+        run.levels = open.levels;
     }
 
     /// Begins a stretch of plain items with the item that began at these lengths, if there is none yet.
@@ -341,7 +358,7 @@ impl Builder {
         let Some(first) = starts.first().copied() else { return };
         self.truncate(stretch.begin);
         let begin = self.checkpoints.len();
-        self.runs.push(ScalarRun { checkpoints: begin..begin, end: 0, dash });
+        self.runs.push(ScalarRun { checkpoints: begin..begin, end: 0, dash, is_decimal: false, levels: 0 });
         let id = self.push(Kind::ScalarRun, None, first, (self.runs.len() as u32 - 1, 0));
         self.nodes[id.index()].place = stretch.first;
         if let Some(open) = self.open.last_mut() {
@@ -354,9 +371,55 @@ impl Builder {
     }
 }
 
+/// True for a decimal number of at most 18 digits that means the same to the readers of each YAML version, as in `-12`,
+/// `0.5` and `1.5e-07`.
+fn is_decimal(text: &str) -> bool {
+    let bytes = text.strip_prefix(['-', '+']).unwrap_or(text).as_bytes();
+    let digits = |bytes: &[u8]| bytes.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let whole = digits(bytes);
+    let has_zeros = whole > 1 && bytes[0] == b'0';
+    if whole == 0 || whole > 18 || has_zeros {
+        return false;
+    }
+    let Some(fraction) = bytes[whole..].strip_prefix(b".") else { return whole == bytes.len() };
+    let exponent = &fraction[digits(fraction)..];
+    match exponent {
+        [] => true,
+        [b'e' | b'E', b'-' | b'+', exponent @ ..] => {
+            !exponent.is_empty() && digits(exponent) == exponent.len()
+        }
+        _ => false,
+    }
+}
+
 /// Returns the column of the dashes of a sequence, from 0. Its first event ends before the first dash, or behind it if
 /// the sequence is not indented.
 fn column_of_dash(text: &str, end: Mark) -> u32 {
     let is_before = text.as_bytes().get(end.offset as usize) == Some(&b'-');
     (end.column as u32).saturating_sub(if is_before { 1 } else { 2 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::yaml::scalar::readings::Readings;
+    use crate::yaml::scalar::{Type, beyond_int64, type_of, unfit};
+
+    #[test]
+    fn decimal_numbers_need_no_judgement() {
+        for text in ["0", "-12", "+7", "999999999999999999", "0.5", "-1.", "1.25e-07", "3.0E+10"] {
+            assert!(is_decimal(text), "{text}");
+        }
+        let parts = ["", "0", "1", "9", ".", "e", "E", "+", "-", "_", ":", "x", "n", "o", "17", "8"];
+        for number in 0..parts.len().pow(5) {
+            let text: String =
+                (0..5).map(|place| parts[number / parts.len().pow(place) % parts.len()]).collect();
+            if is_decimal(&text) {
+                let looks = type_of(&text, true, None);
+                assert!(matches!(looks, Type::Int | Type::Float), "{text}");
+                assert!(Readings::of(&text, looks).is_none(), "{text}");
+                assert!(unfit(&text, looks, None).is_none() && !beyond_int64(&text), "{text}");
+            }
+        }
+    }
 }

@@ -16,6 +16,10 @@ pub(super) struct ScalarRun {
     pub(super) end: u32,
     /// The column of the dashes, from 0, if the sequence is not in brackets.
     pub(super) dash: Option<u32>,
+    /// True if all scalars are decimal numbers that mean the same to the readers of each YAML version.
+    pub(super) is_decimal: bool,
+    /// The levels of sequences within the items.
+    pub(super) levels: u32,
 }
 
 /// An item of a run, from which on the run can be read.
@@ -39,6 +43,16 @@ pub(crate) enum RunEvent<'t> {
 impl Document {
     fn run(&self, id: Id) -> &ScalarRun {
         &self.runs[self.node(id).text.0 as usize]
+    }
+
+    /// True if all scalars of a run are decimal numbers that mean the same to the readers of each YAML version.
+    pub(crate) fn is_decimal(&self, run: Id) -> bool {
+        self.run(run).is_decimal
+    }
+
+    /// Returns the levels of sequences within the items of a run.
+    pub(crate) fn levels_in(&self, run: Id) -> usize {
+        self.run(run).levels as usize
     }
 
     /// Returns the number of pieces in which the items of a run are read. A piece has up to 4096 items and 128 KiB.

@@ -2,10 +2,10 @@
 //! one: lost tags, and scalars that have been read by the rules of another YAML version.
 
 use std::collections::{HashMap, HashSet};
-use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher};
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash, Hasher};
 
 use super::read_tree::{PairList, ReadTree};
-use super::sample::{HASHER, NodeType, step};
+use super::sample::{HASHER, IdentityHasher, NodeType, step};
 use super::{Finding, MAX_FINDINGS, Root, TextSample, TextSurvey, Wrong};
 use crate::yaml::document::{Document, Id, Kind, NodePlace, RunEvent};
 use crate::yaml::event::{Mark, START, Style};
@@ -66,7 +66,7 @@ struct OpenCollection {
     /// The type of the sequence of pairs that it is, or that it is an item of.
     pairs: Option<PairList>,
     /// The hashes of the keys so far, and hash and type of the last key.
-    seen: HashSet<u64>,
+    seen: HashSet<u64, BuildHasherDefault<IdentityHasher>>,
     key: (u64, Option<Type>),
     /// For a mapping with the key `=`: true if the first value of this key can be a scalar.
     has_value: Option<bool>,
@@ -235,7 +235,7 @@ impl<'d> FindingFinder<'d, '_> {
             hash,
             last: None,
             pairs: list.and_then(|list| self.tree.pairs(list)),
-            seen: HashSet::new(),
+            seen: HashSet::default(),
             key: (0, None),
             has_value: None,
             unfit: why.filter(|_| may_be_value).map(|why| (why, findings)),
@@ -374,8 +374,13 @@ impl<'d> FindingFinder<'d, '_> {
     fn run(&mut self, run: Id, hash: u64) {
         let document = self.tree.document;
         let (Some(id), NodePlace::Item(first)) = (document.parent(run), document.place(run)) else { return };
+        if document.is_decimal(run) && !self.before.is_some_and(|before| before.may_have_items(hash)) {
+            self.note_depth(self.open.len() + document.levels_in(run), document.offset(run));
+            return;
+        }
         // The open sequences within the run: their hashes, and the numbers of their next items.
         let mut open = vec![(hash, u64::from(first))];
+        self.note_items();
         let start = Mark { offset: document.offset(run), ..START };
         // The function never fails.
         let _ = document.read_run(run, start, |event, Mark { offset: at, .. }| {
@@ -395,10 +400,20 @@ impl<'d> FindingFinder<'d, '_> {
             } else {
                 self.note_depth(self.open.len() + open.len(), at);
                 self.compare_tag(own, (at, id, item), NodeType::Sequence, None);
+                self.survey.sample.note_items(own);
                 open.push((own, 0));
             }
             Ok(())
         });
+    }
+
+    /// Notes that the open sequences have items to compare, up to the first mapping above.
+    fn note_items(&mut self) {
+        let document = self.tree.document;
+        let is_sequence = |open: &&OpenCollection| document.kind(open.id) == Kind::Sequence;
+        for open in self.open.iter().rev().take_while(is_sequence) {
+            self.survey.sample.note_items(open.hash);
+        }
     }
 
     fn compare_scalar(&mut self, scalar: Scalar<'_>, hash: u64) {
@@ -414,6 +429,7 @@ impl<'d> FindingFinder<'d, '_> {
             self.reread(scalar, weight);
         }
         if let Some(readings) = readings {
+            self.note_items();
             self.survey.sample.add_scalar(hash, readings, at);
         }
     }
@@ -456,6 +472,7 @@ impl<'d> FindingFinder<'d, '_> {
             }
         }
         if let Some(tag) = tag {
+            self.note_items();
             self.survey.sample.add_tagged(hash, kind, tag, at);
         }
     }

@@ -18,6 +18,9 @@ const LISTED: usize = 9;
 /// Maximum number of different tags that are remembered by name.
 const MAX_TAGS: usize = 10_000;
 
+/// Number of bits that tell which sequences have items.
+const ITEM_BITS: usize = 1 << 16;
+
 /// A hasher for keys and paths of all texts. Its seed is random, so that a text can't provoke collisions.
 pub(super) static HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
@@ -39,6 +42,8 @@ pub struct TextSample {
     tags: Vec<Box<str>>,
     /// The index in `tags` of each known tag.
     known: HashMap<Box<str>, u32>,
+    /// A bit for the path of each sequence with items that are compared, in itself or in sequences within it.
+    with_items: Vec<u64>,
 }
 
 /// Properties of nodes that an edited text has lost although the nodes are still there.
@@ -87,6 +92,19 @@ impl TextSample {
             next
         });
         self.tagged.add(path, (kind, tag), at);
+    }
+
+    /// Notes that a sequence has items that are compared.
+    pub(super) fn note_items(&mut self, sequence: u64) {
+        self.with_items.resize(ITEM_BITS / 64, 0);
+        let bit = sequence as usize % ITEM_BITS;
+        self.with_items[bit / 64] |= 1 << (bit % 64);
+    }
+
+    /// False if no items of a sequence are in the sample. Different paths may have the same bit.
+    pub(super) fn may_have_items(&self, sequence: u64) -> bool {
+        let bit = sequence as usize % ITEM_BITS;
+        self.with_items.get(bit / 64).is_some_and(|bits| bits >> (bit % 64) & 1 == 1)
     }
 
     pub(super) fn add_scalar(&mut self, path: u64, readings: Readings, at: u64) {
@@ -164,7 +182,7 @@ impl<T> Sample<T> {
 
 /// A hasher that returns its input with the bits rotated.
 #[derive(Clone, Copy, Debug, Default)]
-struct IdentityHasher(u64);
+pub(super) struct IdentityHasher(u64);
 
 impl Hasher for IdentityHasher {
     fn write(&mut self, _: &[u8]) {}
