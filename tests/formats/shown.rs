@@ -1,4 +1,4 @@
-//! What a container shows, read without a mount.
+//! The views of a container, read without a mount.
 
 use std::ffi::OsStr;
 use std::sync::Arc;

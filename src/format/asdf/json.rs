@@ -105,7 +105,7 @@ impl View for Json {
     }
 }
 
-/// What JSON of a tree is made from.
+/// The source of the JSON of a tree.
 #[derive(Debug)]
 struct JsonSource {
     document: Arc<KeptDocument>,
