@@ -4,6 +4,7 @@ use super::{core_schemas, standard};
 use crate::content::Borrowed;
 use crate::format::asdf::ndarray::{self, Ndarray, NodeFault};
 use crate::yaml::event::Mark;
+use crate::yaml::read::each_event_in;
 use crate::yaml::survey::{self, Broken, PathId, Survey, TextSample, TextSurvey, Wanted, findings, nodes};
 
 /// The results of a survey.
@@ -37,7 +38,14 @@ impl TreeFacts {
         standard: Option<&str>,
         before: Option<&TextSample>,
     ) -> Result<Self, Box<Broken>> {
-        let document = survey::read(&Borrowed(text))?;
+        let document = match survey::read(&Borrowed(text)) {
+            // A text that is too large for a document is still YAML.
+            Err(broken) if broken.too_large => {
+                each_event_in(text, |_| Ok::<_, Box<Broken>>(true))?;
+                return Err(broken);
+            }
+            document => document?,
+        };
         let survey = findings::survey(&document, before);
         let mut arrays = Vec::new();
         let mut unfit = Vec::new();

@@ -34,9 +34,9 @@ pub(super) fn problems(
         (Err(broken), was) => {
             let problem = broken_yaml(draft, broken);
             match was {
-                Ok(_) => judgement.problems.push(problem),
-                // The old text was not valid YAML, either, so this is only a warning.
-                Err(_) => judgement.warnings.push(problem),
+                // The old text was not valid YAML, either, or it was too large, too, so this is only a warning.
+                Err(was) if broken.too_large || !was.too_large => judgement.warnings.push(problem),
+                _ => judgement.problems.push(problem),
             }
         }
         (Ok(facts), was) => {
