@@ -1,5 +1,7 @@
 //! The facts about a tree that a check needs: its arrays, and the faults found by one survey.
 
+use std::borrow::Cow;
+
 use super::{core_schemas, standard};
 use crate::content::Borrowed;
 use crate::format::asdf::ndarray::{self, Ndarray, NodeFault};
@@ -39,9 +41,13 @@ impl TreeFacts {
         before: Option<&TextSample>,
     ) -> Result<Self, Box<Broken>> {
         let document = match survey::read(&Borrowed(text)) {
-            // A text that is too large for a document is still YAML.
+            // A text that is too large for a document is still YAML, but for the header line of 2014.
             Err(broken) if broken.too_large => {
-                each_event_in(text, |_| Ok::<_, Box<Broken>>(true))?;
+                let mut yaml = Cow::Borrowed(text);
+                if yaml.starts_with(b"%ASDF") {
+                    yaml.to_mut()[0] = b'#';
+                }
+                each_event_in(&yaml, |_| Ok::<_, Box<Broken>>(true))?;
                 return Err(broken);
             }
             document => document?,
