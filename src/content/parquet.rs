@@ -135,22 +135,21 @@ impl ParquetTable {
         facts: &[Facts],
         meta: Option<&str>,
     ) -> Result<Self> {
-        let too_long = || Error::damaged("the table is longer than any file can be");
         let mut leaves = Vec::new();
         for (name, column) in columns {
             column.leaves(&mut vec![name.clone()], &mut Vec::new(), &mut leaves)?;
         }
-        let group_rows = layout::group_rows(rows, leaves.len());
+        let group_rows = layout::group_rows(rows, leaves.len()).min(rows);
         let group_of = |rows| Group::new(leaves.iter().map(|leaf| (&leaf.shape, leaf.per_row)), rows);
-        let full = group_of(group_rows.min(rows))?;
+        let full = group_of(group_rows)?;
         let full_groups = rows.checked_div(full.rows).unwrap_or(0);
-        let last = match rows - full_groups * full.rows {
-            0 => None,
-            rest => Some(group_of(rest)?),
-        };
-        let groups = full.len.checked_mul(full_groups).ok_or_else(too_long)?;
-        let values = groups.checked_add(last.as_ref().map_or(0, |group| group.len));
-        let footer_at = values.and_then(|len| len.checked_add(MAGIC.len() as u64)).ok_or_else(too_long)?;
+        let rest = rows - full_groups * full.rows;
+        let last = if rest == 0 { None } else { Some(group_of(rest)?) };
+        let too_long = || Error::damaged("the table is longer than any file can be");
+        let mut footer_at = full.len.checked_mul(full_groups).ok_or_else(too_long)?;
+        for len in [last.as_ref().map_or(0, |group| group.len), MAGIC.len() as u64] {
+            footer_at = footer_at.checked_add(len).ok_or_else(too_long)?;
+        }
         let mut table = Self {
             leaves,
             rows,
@@ -163,10 +162,11 @@ impl ParquetTable {
             final_footer: OnceLock::new(),
         };
         table.footer = footer::footer(columns, &metadata::pairs(columns, facts, meta), &table);
-        match footer_at.checked_add(table.footer.bytes.len() as u64).filter(|len| *len <= i64::MAX as u64) {
-            Some(_) => Ok(table),
-            None => Err(too_long()),
+        let len = footer_at.checked_add(table.footer.bytes.len() as u64);
+        if len.is_none_or(|len| len > i64::MAX as u64) {
+            return Err(too_long());
         }
+        Ok(table)
     }
 
     /// Uses, or finds, the statistics of this table that its files share.

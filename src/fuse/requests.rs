@@ -54,11 +54,21 @@ fn unnoted(request: fmt::Arguments<'_>, handler: impl FnOnce()) {
     }
 }
 
+/// What a program wants to know.
+#[derive(Clone, Copy)]
+struct Question<'a> {
+    node: INodeNo,
+    asked: Asked<'a>,
+    /// The program's thread.
+    thread: u32,
+}
+
 impl Adapter {
     /// Answers a request at once, or on another thread if it is slow.
     fn answer(
         &self,
-        (node, asked): (INodeNo, Asked<'_>),
+        node: INodeNo,
+        asked: Asked<'_>,
         request: fmt::Arguments<'_>,
         handler: impl FnOnce(&Server) + Send + 'static,
     ) {
@@ -84,12 +94,12 @@ impl Adapter {
     /// signal that ends the program ends the wait, too.
     fn answer_program<R: Refuse>(
         &self,
-        (node, asked, thread): (INodeNo, Asked<'_>, u32),
+        question: Question<'_>,
         reply: R,
         request: fmt::Arguments<'_>,
         handler: impl FnOnce(&Server, R) + Send + 'static,
     ) {
-        let Some(delay) = self.delay(node, asked) else {
+        let Some(delay) = self.delay(question.node, question.asked) else {
             return unnoted(request, || handler(&self.0, reply));
         };
         let server = self.0.clone();
@@ -98,7 +108,7 @@ impl Adapter {
             let run = move || unnoted(format_args!("{request}"), || handler(&server, reply));
             return self.0.searching.run(delay, run);
         }
-        self.0.searching.run_for(thread, delay, move |turn| match turn {
+        self.0.searching.run_for(question.thread, delay, move |turn| match turn {
             Turn::Next => unnoted(format_args!("{request}"), || handler(&server, reply)),
             Turn::Interrupted => reply.refuse(Errno::EINTR),
         });
@@ -112,7 +122,7 @@ impl Adapter {
         handler: impl FnOnce(&Server) + Send + 'static,
     ) {
         match self.0.vfs.stalling(ino(node)) {
-            Some(_) => self.answer((node, Asked::Itself), request, handler),
+            Some(_) => self.answer(node, Asked::Itself, request, handler),
             None if node == INodeNo::ROOT => unnoted(request, || handler(&self.0)),
             None => guarded(request, || handler(&self.0)),
         }
@@ -136,10 +146,10 @@ impl Filesystem for Adapter {
     }
 
     fn lookup(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        let asked = (parent, Asked::Name(name), request.pid());
+        let question = Question { node: parent, asked: Asked::Name(name), thread: request.pid() };
         let own = name.to_owned();
         let words = format_args!("lookup {name:?} in {parent}");
-        self.answer_program(asked, reply, words, move |server, reply| server.look_up(parent, &own, reply));
+        self.answer_program(question, reply, words, move |server, reply| server.look_up(parent, &own, reply));
     }
 
     fn forget(&self, _request: &Request, node: INodeNo, count: u64) {
@@ -147,8 +157,8 @@ impl Filesystem for Adapter {
     }
 
     fn getattr(&self, request: &Request, node: INodeNo, _handle: Option<FileHandle>, reply: ReplyAttr) {
-        let asked = (node, Asked::Itself, request.pid());
-        self.answer_program(asked, reply, format_args!("getattr {node}"), move |server, reply| {
+        let question = Question { node, asked: Asked::Itself, thread: request.pid() };
+        self.answer_program(question, reply, format_args!("getattr {node}"), move |server, reply| {
             server.get_attr(node, reply);
         });
     }
@@ -161,14 +171,14 @@ impl Filesystem for Adapter {
         let thread = request.pid();
         let uid = request.uid();
         let words = format_args!("open {node} {flags:?}");
-        let asked = (node, Asked::Itself, thread);
+        let question = Question { node, asked: Asked::Itself, thread };
         // An open for writing may truncate the file, so no signal ends it early.
         if flags.acc_mode() != OpenAccMode::O_RDONLY {
-            return self.answer((node, Asked::Itself), words, move |server| {
+            return self.answer(node, Asked::Itself, words, move |server| {
                 server.open_file(thread, uid, node, flags, reply);
             });
         }
-        self.answer_program(asked, reply, words, move |server, reply| {
+        self.answer_program(question, reply, words, move |server, reply| {
             server.open_file(thread, uid, node, flags, reply);
         });
     }
@@ -221,19 +231,19 @@ impl Filesystem for Adapter {
     }
 
     fn opendir(&self, request: &Request, node: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
-        let asked = (node, Asked::Opening, request.pid());
-        self.answer_program(asked, reply, format_args!("opendir {node}"), move |server, reply| {
+        let question = Question { node, asked: Asked::Opening, thread: request.pid() };
+        self.answer_program(question, reply, format_args!("opendir {node}"), move |server, reply| {
             server.open_dir(node, reply);
         });
     }
 
     fn readdir(&self, by: &Request, node: INodeNo, handle: FileHandle, offset: u64, reply: ReplyDirectory) {
-        let asked = (node, Asked::Listing, by.pid());
+        let question = Question { node, asked: Asked::Listing, thread: by.pid() };
         let request = format_args!("readdir {node} from {offset}");
         if self.0.is_listed(handle, offset) {
             return guarded(request, || reply.ok());
         }
-        self.answer_program(asked, reply, request, move |server, reply| {
+        self.answer_program(question, reply, request, move |server, reply| {
             server.read_dir(handle, offset, reply);
         });
     }
@@ -246,12 +256,12 @@ impl Filesystem for Adapter {
         offset: u64,
         reply: ReplyDirectoryPlus,
     ) {
-        let asked = (node, Asked::Listing, request.pid());
+        let question = Question { node, asked: Asked::Listing, thread: request.pid() };
         let words = format_args!("readdirplus {node} from {offset}");
         if self.0.is_listed(handle, offset) {
             return guarded(words, || reply.ok());
         }
-        self.answer_program(asked, reply, words, move |server, reply| {
+        self.answer_program(question, reply, words, move |server, reply| {
             server.read_dir_plus(handle, offset, reply);
         });
     }
@@ -284,28 +294,36 @@ impl Filesystem for Adapter {
                 server.get_xattr(node, &own, size, reply);
             });
         }
-        let asked = (node, Asked::Derived, by.pid());
-        self.answer_program(asked, reply, format_args!("getxattr {node} {name:?}"), move |server, reply| {
-            server.get_xattr(node, &own, size, reply);
-        });
+        let question = Question { node, asked: Asked::Derived, thread: by.pid() };
+        self.answer_program(
+            question,
+            reply,
+            format_args!("getxattr {node} {name:?}"),
+            move |server, reply| {
+                server.get_xattr(node, &own, size, reply);
+            },
+        );
     }
 
     fn listxattr(&self, request: &Request, node: INodeNo, size: u32, reply: ReplyXattr) {
-        let asked = (node, Asked::Derived, request.pid());
+        let question = Question { node, asked: Asked::Derived, thread: request.pid() };
         guarded(format_args!("listxattr {node}"), || match self.0.vfs.xattr_names_unparsed(ino(node)) {
             Some(names) => xattr::answer(&names, size, reply),
-            None => {
-                self.answer_program(asked, reply, format_args!("listxattr {node}"), move |server, reply| {
+            None => self.answer_program(
+                question,
+                reply,
+                format_args!("listxattr {node}"),
+                move |server, reply| {
                     server.list_xattrs(node, size, reply);
-                })
-            }
+                },
+            ),
         });
     }
 
     fn access(&self, request: &Request, node: INodeNo, mask: AccessFlags, reply: ReplyEmpty) {
         let user = (request.uid(), request.gid());
-        let asked = (node, Asked::Derived, request.pid());
-        self.answer_program(asked, reply, format_args!("access {node} {mask:?}"), move |server, reply| {
+        let question = Question { node, asked: Asked::Derived, thread: request.pid() };
+        self.answer_program(question, reply, format_args!("access {node} {mask:?}"), move |server, reply| {
             server.check_access(user, node, mask, reply);
         });
     }
@@ -351,7 +369,7 @@ impl Filesystem for Adapter {
         let atime = atime.map(time);
         let mtime = mtime.map(time);
         let change = Change { by: request.uid(), mode, uid, gid, size, atime, mtime };
-        self.answer((node, Asked::Itself), format_args!("setattr {node} {change:?}"), move |server| {
+        self.answer(node, Asked::Itself, format_args!("setattr {node} {change:?}"), move |server| {
             server.change(node, change, handle, reply);
         });
     }
@@ -374,7 +392,7 @@ impl Filesystem for Adapter {
             return guarded(request, || write::written(self.0.write_to(handle, offset, data, mapped), reply));
         }
         let data = data.to_owned();
-        self.answer((node, Asked::Itself), request, move |server| {
+        self.answer(node, Asked::Itself, request, move |server| {
             write::written(server.write_to(handle, offset, &data, mapped), reply);
         });
     }
@@ -392,15 +410,11 @@ impl Filesystem for Adapter {
         let own = name.to_owned();
         let maker = write::maker(request, mode);
         let thread = request.pid();
-        self.answer(
-            (parent, Asked::Name(name)),
-            format_args!("create {name:?} in {parent}"),
-            move |server| {
-                let open = write::open_new(flags);
-                let new = NameIn { parent: ino(parent), name: &own };
-                server.created(server.vfs.create(new, maker, open, caller::of(thread, maker.uid)), reply);
-            },
-        );
+        self.answer(parent, Asked::Name(name), format_args!("create {name:?} in {parent}"), move |server| {
+            let open = write::open_new(flags);
+            let new = NameIn { parent: ino(parent), name: &own };
+            server.created(server.vfs.create(new, maker, open, caller::of(thread, maker.uid)), reply);
+        });
     }
 
     fn mknod(&self, _: &Request, parent: INodeNo, name: &OsStr, _: u32, _: u32, _: u32, reply: ReplyEntry) {
@@ -413,13 +427,9 @@ impl Filesystem for Adapter {
 
     fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let own = name.to_owned();
-        self.answer(
-            (parent, Asked::Name(name)),
-            format_args!("unlink {name:?} in {parent}"),
-            move |server| {
-                reply::done(server.vfs.unlink(NameIn { parent: ino(parent), name: &own }), reply);
-            },
-        );
+        self.answer(parent, Asked::Name(name), format_args!("unlink {name:?} in {parent}"), move |server| {
+            reply::done(server.vfs.unlink(NameIn { parent: ino(parent), name: &own }), reply);
+        });
     }
 
     fn rmdir(&self, _: &Request, _: INodeNo, _: &OsStr, reply: ReplyEmpty) {
@@ -431,7 +441,7 @@ impl Filesystem for Adapter {
         let own = name.to_owned();
         let to = text.to_owned();
         let words = format_args!("symlink {name:?} in {parent} to {text:?}");
-        self.answer((parent, Asked::Name(name)), words, move |server| {
+        self.answer(parent, Asked::Name(name), words, move |server| {
             let new = NameIn { parent: ino(parent), name: &own };
             server.entry(server.vfs.symlink(new, to.into(), maker), reply);
         });
@@ -450,7 +460,7 @@ impl Filesystem for Adapter {
         let old = name.to_owned();
         let new = new_name.to_owned();
         let request = format_args!("rename {name:?} in {parent} to {new_name:?} in {new_parent}");
-        self.answer((new_parent, Asked::Name(new_name)), request, move |server| {
+        self.answer(new_parent, Asked::Name(new_name), request, move |server| {
             server.change_name((parent, old), (new_parent, new), flags, reply);
         });
     }
@@ -459,7 +469,7 @@ impl Filesystem for Adapter {
         let uid = asking.uid();
         let own = name.to_owned();
         let request = format_args!("link {node} as {name:?} in {parent}");
-        self.answer((parent, Asked::Name(name)), request, move |server| {
+        self.answer(parent, Asked::Name(name), request, move |server| {
             let new = NameIn { parent: ino(parent), name: &own };
             server.entry(server.vfs.link(ino(node), new, uid), reply);
         });
@@ -477,14 +487,14 @@ impl Filesystem for Adapter {
     ) {
         let own = name.to_owned();
         let value = value.to_owned();
-        self.answer((node, Asked::Itself), format_args!("setxattr {node} {name:?}"), move |server| {
+        self.answer(node, Asked::Itself, format_args!("setxattr {node} {name:?}"), move |server| {
             reply::done(server.set_xattr(node, &own, &value, flags), reply);
         });
     }
 
     fn removexattr(&self, _: &Request, node: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let own = name.to_owned();
-        self.answer((node, Asked::Itself), format_args!("removexattr {node} {name:?}"), move |server| {
+        self.answer(node, Asked::Itself, format_args!("removexattr {node} {name:?}"), move |server| {
             server.remove_xattr(node, &own, reply);
         });
     }

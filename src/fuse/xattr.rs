@@ -6,6 +6,7 @@ use fuser::{Errno, INodeNo, ReplyEmpty, ReplyXattr};
 
 use super::{Server, ino, reply};
 use crate::error::Result;
+use crate::overlay::xattr::XattrCondition;
 use crate::vfs::Xattr;
 
 /// Replies with an attribute's value or with the list of names; if `size` is 0, with the length only.
@@ -38,15 +39,15 @@ impl Server {
     }
 
     pub(super) fn set_xattr(&self, node: INodeNo, name: &OsStr, value: &[u8], flags: i32) -> Result<()> {
-        let exists = match flags {
-            libc::XATTR_CREATE => Some(false),
-            libc::XATTR_REPLACE => Some(true),
-            _ => None,
+        let condition = match flags {
+            libc::XATTR_CREATE => XattrCondition::IsMissing,
+            libc::XATTR_REPLACE => XattrCondition::Exists,
+            _ => XattrCondition::None,
         };
-        self.vfs.set_xattr(ino(node), name, Some(value), exists)
+        self.vfs.set_xattr(ino(node), name, Some(value), condition)
     }
 
     pub(super) fn remove_xattr(&self, node: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        reply::done(self.vfs.set_xattr(ino(node), name, None, None), reply);
+        reply::done(self.vfs.set_xattr(ino(node), name, None, XattrCondition::None), reply);
     }
 }

@@ -23,14 +23,22 @@ pub(crate) fn names(overlay_file: &OverlayFile) -> Vec<u8> {
     body.xattrs.keys().flat_map(|name| name.as_bytes().iter().copied().chain([0])).collect()
 }
 
+/// A condition of setting an attribute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum XattrCondition {
+    None,
+    Exists,
+    IsMissing,
+}
+
 impl Overlay {
-    /// Sets or, without a value, removes an extended attribute. `exists` is the required state before.
+    /// Sets or, without a value, removes an extended attribute.
     pub(crate) fn set_xattr(
         &self,
         overlay_file: &Arc<OverlayFile>,
         name: &OsStr,
         value: Option<&[u8]>,
-        exists: Option<bool>,
+        condition: XattrCondition,
     ) -> Result<()> {
         // A program that sets a POSIX ACL must not believe that it was set.
         if !name.as_bytes().starts_with(b"user.") {
@@ -39,11 +47,12 @@ impl Overlay {
         let mut state = locked(&self.state);
         self.write_access(&mut state)?;
         let mut body = locked(&overlay_file.body);
-        let there = body.xattrs.contains_key(name);
-        match (exists, there, value) {
-            (Some(true), false, _) | (_, false, None) => return Err(errno(libc::ENODATA)),
-            (Some(false), true, _) => return Err(errno(libc::EEXIST)),
-            _ => {}
+        let exists = body.xattrs.contains_key(name);
+        if !exists && (value.is_none() || condition == XattrCondition::Exists) {
+            return Err(errno(libc::ENODATA));
+        }
+        if exists && condition == XattrCondition::IsMissing {
+            return Err(errno(libc::EEXIST));
         }
         body.xattrs.remove(name);
         if let Some(value) = value {

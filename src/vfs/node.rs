@@ -10,7 +10,7 @@ use std::ffi::OsStr;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, Weak};
 
-use crate::content::dir::{self, Renewal, RenewalKey};
+use crate::content::dir::{self, RenewalKey};
 use crate::local::stat::Time;
 use crate::mounted::file::MountedFile;
 use crate::mounted::generation::{Generation, HeldGeneration};
@@ -99,22 +99,8 @@ pub(crate) struct NodeState {
 
 impl NodeState {
     pub(crate) fn new(held: &HeldGeneration, shown: &dir::Node) -> Self {
-        let (renewal, size) = match shown {
-            dir::Node::File(file) => (Some(file.renewal.key()), file.len()),
-            dir::Node::Dir(_) => (None, 0),
-            dir::Node::Link(text) => (None, text.len() as u64),
-        };
-        let own_mtime = if let dir::Node::File(file) = shown { file.mtime } else { None };
-        let mtime = own_mtime.unwrap_or_else(|| held.mtime());
-        let is_readable = !matches!(shown, dir::Node::File(file) if file.content.is_err());
         let can_be_saved = held.container().is_ok_and(|container| container.is_editable());
-        let outlasts_saves = !can_be_saved
-            || matches!(
-                shown,
-                dir::Node::File(dir::File { renewal: Renewal::WhileSame(signature), .. })
-                    if signature.text.is_empty()
-            );
-        Self {
+        let state = Self {
             generation: Arc::downgrade(held.generation()),
             file: held.file,
             number: held.number,
@@ -122,11 +108,23 @@ impl NodeState {
             outside_changes: held.outside_changes,
             lineage: held.lineage,
             kind: shown.kind(),
-            renewal,
-            outlasts_saves,
-            is_readable,
-            size,
-            mtime,
+            renewal: None,
+            outlasts_saves: !can_be_saved,
+            is_readable: true,
+            size: 0,
+            mtime: held.mtime(),
+        };
+        match shown {
+            dir::Node::Dir(_) => state,
+            dir::Node::Link(text) => Self { size: text.len() as u64, ..state },
+            dir::Node::File(file) => Self {
+                renewal: Some(file.renewal.key()),
+                outlasts_saves: !can_be_saved || file.renewal.outlasts_saves(),
+                is_readable: file.content.is_ok(),
+                size: file.len(),
+                mtime: file.mtime.unwrap_or(state.mtime),
+                ..state
+            },
         }
     }
 

@@ -14,7 +14,7 @@ use crate::format::endings::by_ending;
 use crate::mounted::file::MountedFile;
 use crate::mounted::generation::Parsed;
 use crate::overlay::file::OverlayFile;
-use crate::overlay::xattr;
+use crate::overlay::xattr::{self, XattrCondition};
 use crate::vfs::Vfs;
 use crate::vfs::entry::Class;
 use crate::vfs::node::{Ino, Inode};
@@ -185,16 +185,15 @@ impl Vfs {
     }
 
     /// Sets an extended attribute, or removes it if there is no value. Attributes last as long as the mount.
-    /// If `exists` is given, the attribute must exist already (true) or must not (false).
     pub fn set_xattr(
         &self,
         ino: Ino,
         name: &OsStr,
         value: Option<&[u8]>,
-        exists: Option<bool>,
+        condition: XattrCondition,
     ) -> Result<()> {
         let (_, overlay, overlay_file) = self.overlay_file_of(ino)?;
-        overlay.set_xattr(&overlay_file, name, value, exists)
+        overlay.set_xattr(&overlay_file, name, value, condition)
     }
 
     /// Returns the overlay file of a writable file. The outer `None` means a read-only node, the inner `None`

@@ -42,6 +42,8 @@ const FIXED: usize = 87;
 const MIN_TRAILER: u64 = 25;
 /// The end of the trailer: a marked `u32` with its length, and 18 bytes of a fingerprint.
 const TRAILER_END: u64 = 23;
+/// The byte by which msgpack marks a `u32`.
+const U32_MARK: u8 = 0xce;
 /// Maximum length of metalayers that are read, in bytes.
 const MAX_LAYERS: u64 = 16 << 20;
 /// The last version that is known.
@@ -210,12 +212,12 @@ impl Frame {
         let end = self.len - TRAILER_END;
         let mut bytes = [0; 5];
         read_exact_at(stored, end, &mut bytes)?;
-        let [mark, n0, n1, n2, n3] = bytes;
-        let len = u64::from(u32::from_be_bytes([n0, n1, n2, n3]));
-        let start = self.len.checked_sub(len).filter(|start| *start >= self.index());
-        let (Some(start), 0xce) = (start.filter(|_| len >= MIN_TRAILER), mark) else {
+        let [mark, len @ ..] = bytes;
+        let len = u64::from(u32::from_be_bytes(len));
+        let start = self.len.saturating_sub(len);
+        if mark != U32_MARK || len < MIN_TRAILER || start < self.index() {
             return Err(Error::damaged("the length of the frame's trailer is wrong").at(end));
-        };
+        }
         if len > MAX_LAYERS {
             return Err(Error::unsupported(format!(
                 "has variable-length metalayers of {len} bytes, more than the {} MiB that are read",

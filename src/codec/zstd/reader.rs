@@ -278,6 +278,27 @@ impl FrameReader {
 }
 
 impl CheckpointMaker {
+    /// Makes a checkpoint before a block, if its window and its state are known.
+    fn make_checkpoint(&mut self, zstd: &Arc<ZstdTable>, position: BlockPosition, content: Option<&[u8]>) {
+        let (at, header) = (position.offset, self.header);
+        let reach = header.window.min(at.saturating_sub(self.decoded_start));
+        let start = (self.window.len() as u64).checked_sub(reach);
+        let start = start.and_then(|start| usize::try_from(start).ok());
+        let output = start.and_then(|start| self.window.get(start..));
+        if let (Some(start), Some(output)) = (start, output)
+            && let Some(head) = self.memory.head(output, content)
+        {
+            let window = std::mem::take(&mut self.window);
+            let memory = self.memory.clone();
+            let within = EntryPoint { position, header, decoded_start: self.decoded_start, memory };
+            zstd.add(within, head, window, start);
+            self.due = zstd.due(at, header);
+        } else if at - self.due > LATE {
+            self.window = Vec::new();
+            self.due = zstd.due(at, header);
+        }
+    }
+
     /// Makes a checkpoint before the current block if one is due, and notes the state that the block leaves.
     fn note_block(
         &mut self,
@@ -286,44 +307,23 @@ impl CheckpointMaker {
         block: Block,
         at: u64,
     ) -> Result<()> {
-        let header = self.header;
         let position = BlockPosition { frame: self.frame, block: blocks.position(), offset: at };
         let is_compressed_next = blocks.is_compressed_next(block)?;
         let content = blocks.content(block)?;
         if at >= self.due {
-            let reach = header.window.min(at.saturating_sub(self.decoded_start));
-            let start = (self.window.len() as u64).checked_sub(reach);
-            let start = start.and_then(|start| usize::try_from(start).ok());
-            let output = start.and_then(|start| self.window.get(start..));
-            if let (Some(start), Some(output)) = (start, output)
-                && let Some(head) = self.memory.head(output, content)
-            {
-                let window = std::mem::take(&mut self.window);
-                let within = EntryPoint {
-                    position,
-                    header,
-                    decoded_start: self.decoded_start,
-                    memory: self.memory.clone(),
-                };
-                zstd.add(within, head, window, start);
-                self.due = zstd.due(at, header);
-            } else if at - self.due > LATE {
-                self.window = Vec::new();
-                self.due = zstd.due(at, header);
-            }
+            self.make_checkpoint(zstd, position, content);
         }
         if let Some(content) = content {
-            self.memory.pass(
-                content,
-                if at.saturating_add(CLOSE) >= self.due {
-                    Follow::Now
-                } else if !is_compressed_next && self.due < u64::MAX {
-                    // Blocks that are not compressed may be many, and do not change the offsets.
-                    Follow::Later
-                } else {
-                    Follow::Not
-                },
-            );
+            let is_due_soon = at.saturating_add(CLOSE) >= self.due;
+            let follow = if is_due_soon {
+                Follow::Now
+            } else if !is_compressed_next && self.due < u64::MAX {
+                // Blocks that are not compressed may be many, and do not change the offsets.
+                Follow::Later
+            } else {
+                Follow::Not
+            };
+            self.memory.pass(content, follow);
         }
         Ok(())
     }

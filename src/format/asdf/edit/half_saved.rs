@@ -437,14 +437,17 @@ impl<'a, S: Storage> HalfSaved<'a, S> {
 
     /// True if a killed save can leave a mixture, because more than one page changes.
     fn writes_apart(&self) -> bool {
-        let sized = self.size(SaveSide::Old) != self.size(SaveSide::New);
-        let in_a_page = |range: &super::journal::Range| {
-            range.offset % PAGE as u64 + range.old_len.max(range.new_len) as u64 <= PAGE as u64
-        };
+        let changes_size = self.size(SaveSide::Old) != self.size(SaveSide::New);
+        if self.journal.header.way != Method::InPlace || changes_size {
+            return true;
+        }
         match &self.journal.ranges[..] {
-            _ if self.journal.header.way != Method::InPlace || sized => true,
-            [range] => !in_a_page(range),
-            ranges => !ranges.is_empty(),
+            [] => false,
+            [range] => {
+                let len = range.old_len.max(range.new_len) as u64;
+                range.offset % PAGE as u64 + len > PAGE as u64
+            }
+            _ => true,
         }
     }
 

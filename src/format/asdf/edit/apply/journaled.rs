@@ -109,30 +109,33 @@ impl<S: Storage> SaveJob<'_, S> {
         }
         let sidecars = self.held.prepare(self.storage, place)?;
         let (image, file) = Image::create(self.storage, sidecars)?;
-        // If the image does not share its bytes with the source, they have to be overwritten in the source.
-        let is_short = self.is_short_of_room(self.change.new_size().saturating_mul(2));
-        let device = self.change.identity.device;
-        let ways = [SavePlan::Clone, SavePlan::Copy].into_iter();
-        let mut ways = ways.filter(|way| match way {
-            SavePlan::Copy => !is_short,
-            way => !self.limits.has(device, way.word()),
-        });
-        let filled = ways.find_map(|way| match self.fill(&file, way == SavePlan::Clone) {
-            Err(Stopped::Unsuited(_)) => None,
-            answer => Some(answer),
-        });
-        let answer = match filled {
-            Some(Ok(())) => self.sync(&file),
-            Some(Err(Stopped::Failed(error))) => Err(std::io::Error::from_raw_os_error(error.errno())),
-            _ if is_short => Err(std::io::Error::from_raw_os_error(libc::ENOSPC)),
-            _ => Err(std::io::Error::from_raw_os_error(libc::EOPNOTSUPP)),
-        };
-        match answer {
+        match self.fill_image(&file).and_then(|()| self.sync(&file)) {
             Ok(()) => Ok((image, file)),
             Err(error) => {
                 self.remove_image(&image);
                 Err(error)
             }
+        }
+    }
+
+    /// Fills an image from which the source will be rewritten: its bytes are shared with the source, or copied.
+    fn fill_image(&self, file: &S::File) -> std::io::Result<()> {
+        let failed = |errno| Err(std::io::Error::from_raw_os_error(errno));
+        if !self.limits.has(self.change.identity.device, SavePlan::Clone.word()) {
+            match self.fill(file, true) {
+                Ok(()) => return Ok(()),
+                Err(Stopped::Failed(error)) => return failed(error.errno()),
+                Err(_) => {}
+            }
+        }
+        // If the image does not share its bytes with the source, they have to be overwritten in the source.
+        if self.is_short_of_room(self.change.new_size().saturating_mul(2)) {
+            return failed(libc::ENOSPC);
+        }
+        match self.fill(file, false) {
+            Ok(()) => Ok(()),
+            Err(Stopped::Failed(error)) => failed(error.errno()),
+            Err(_) => failed(libc::EOPNOTSUPP),
         }
     }
 
