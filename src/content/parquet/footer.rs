@@ -1,10 +1,9 @@
 //! Headers of pages, and the footer of the file.
 
-use super::layout::ColumnChunk;
 use super::statistics::{self, Slot, SlotLayout};
 use super::thrift::{BINARY, I32, STRUCT, Writer};
 use super::values::{Element, Timestamp};
-use super::{Column, Leaf, MAGIC, ParquetTable};
+use super::{Column, MAGIC, ParquetTable};
 
 /// Physical types.
 mod kind {
@@ -66,7 +65,9 @@ pub(super) fn footer(
     pairs: &[(String, String)],
     table: &ParquetTable,
 ) -> Footer {
+    let has_statistics = statistics::wanted(&table.leaves, table.rows);
     let mut slots = Vec::new();
+    let mut first = 0;
     let mut out = Writer::new();
     out.i32(1, 2);
     let elements = 1 + columns.iter().map(|(_, column)| count(column)).sum::<usize>();
@@ -76,7 +77,45 @@ pub(super) fn footer(
         schema(&mut out, name, column, false);
     }
     out.i64(3, table.rows);
-    row_groups(&mut out, table, &mut slots);
+    let groups = table.full_groups as usize + usize::from(table.last.is_some());
+    out.list(4, STRUCT, groups);
+    for (start, of) in table.groups() {
+        out.bare_structure(|out| {
+            out.list(1, STRUCT, of.chunks.len());
+            for (number, (chunk, leaf)) in of.chunks.iter().zip(&table.leaves).enumerate() {
+                let at = start + chunk.start;
+                out.bare_structure(|out| {
+                    out.i64(2, 0);
+                    out.structure(3, |out| {
+                        out.i32(1, kind_of(leaf.shape.element));
+                        out.list(2, I32, 2);
+                        for encoding in [PLAIN, RLE] {
+                            out.bare_i32(encoding);
+                        }
+                        out.list(3, BINARY, leaf.path.len());
+                        for name in &leaf.path {
+                            out.bare_text(name);
+                        }
+                        out.i32(4, 0);
+                        out.i64(5, chunk.values);
+                        out.i64(6, chunk.len);
+                        out.i64(7, chunk.len);
+                        out.i64(9, at);
+                        if has_statistics.get(number) == Some(&true) {
+                            let layout = SlotLayout::of(&leaf.shape, chunk.values);
+                            out.structure(12, |out| {
+                                slots.push(Slot::new(out.len(), number, first, of.rows, layout));
+                                layout.write(out, None);
+                            });
+                        }
+                    });
+                });
+            }
+            out.i64(2, of.len);
+            out.i64(3, of.rows);
+        });
+        first += of.rows;
+    }
     if !pairs.is_empty() {
         out.list(5, STRUCT, pairs.len());
         for (key, value) in pairs {
@@ -98,68 +137,6 @@ pub(super) fn footer(
     bytes.extend(len.to_le_bytes());
     bytes.extend(MAGIC);
     Footer { bytes, slots }
-}
-
-/// Writes the row groups, and adds the places for their statistics to `slots`.
-fn row_groups(out: &mut Writer, table: &ParquetTable, slots: &mut Vec<Slot>) {
-    let has_statistics = statistics::wanted(&table.leaves, table.rows);
-    let count = table.full_groups as usize + usize::from(table.last.is_some());
-    out.list(4, STRUCT, count);
-    let mut first = 0;
-    for (start, of) in table.groups() {
-        out.bare_structure(|out| {
-            out.list(1, STRUCT, of.chunks.len());
-            for (number, (chunk, leaf)) in of.chunks.iter().zip(&table.leaves).enumerate() {
-                let is_wanted = has_statistics.get(number) == Some(&true);
-                let layout = is_wanted.then(|| SlotLayout::of(&leaf.shape, chunk.values));
-                let place = column_chunk(out, leaf, chunk, start + chunk.start, layout);
-                if let (Some(at), Some(layout)) = (place, layout) {
-                    slots.push(Slot::new(at, number, first, of.rows, layout));
-                }
-            }
-            out.i64(2, of.len);
-            out.i64(3, of.rows);
-        });
-        first += of.rows;
-    }
-}
-
-/// Writes what the footer says of a column chunk at an offset of the file. Returns the place for its statistics, if it
-/// has any.
-fn column_chunk(
-    out: &mut Writer,
-    leaf: &Leaf,
-    chunk: &ColumnChunk,
-    at: u64,
-    statistics: Option<SlotLayout>,
-) -> Option<usize> {
-    let mut place = None;
-    out.bare_structure(|out| {
-        out.i64(2, 0);
-        out.structure(3, |out| {
-            out.i32(1, kind_of(leaf.shape.element));
-            out.list(2, I32, 2);
-            for encoding in [PLAIN, RLE] {
-                out.bare_i32(encoding);
-            }
-            out.list(3, BINARY, leaf.path.len());
-            for name in &leaf.path {
-                out.bare_text(name);
-            }
-            out.i32(4, 0);
-            out.i64(5, chunk.values);
-            out.i64(6, chunk.len);
-            out.i64(7, chunk.len);
-            out.i64(9, at);
-            if let Some(layout) = statistics {
-                out.structure(12, |out| {
-                    place = Some(out.len());
-                    layout.write(out, None);
-                });
-            }
-        });
-    });
-    place
 }
 
 /// Returns the number of schema elements of a column.
