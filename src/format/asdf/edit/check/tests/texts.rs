@@ -463,10 +463,16 @@ fn refusals_of_keys_and_scalars() {
     );
     assert_refused(
         "give a mapping to merge, or quote the key if it is meant as text",
-        [(
-            edited("name: x", "<<: x"),
-            "line 13, column 12: the value of \"<<\" is neither a mapping nor a list of mappings",
-        )],
+        [
+            (
+                edited("name: x", "<<: x"),
+                "line 13, column 12: the value of \"<<\" is neither a mapping nor a list of mappings",
+            ),
+            (
+                edited("name: x", "? !!merge [n] : x"),
+                "line 13, column 24: the value of \"<<\" is neither a mapping nor a list of mappings",
+            ),
+        ],
     );
     assert_refused(
         "write the key as a text or a number; quotes make a text",
