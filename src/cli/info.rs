@@ -123,7 +123,7 @@ impl Printing {
                     self.rows.widths = COLUMNS.map(|column| column.title.len());
                 }
                 self.rows.add(row);
-                // Who waits for a server sees each file at once.
+                // A server is slow, so each file is printed at once.
                 if is_slow || self.rows.rows.len() > ALIGNED { self.rows.write(form, out) } else { Ok(()) }
             }),
             None => open(file, CACHE_BUDGET).and_then(|container| {

@@ -176,7 +176,7 @@ fn get(file: &Found, keys: &[KeyPath], is_alone: bool, form: LineForm) -> Result
     Ok(lines)
 }
 
-/// What `--search` searches for.
+/// The pattern of `--search`.
 struct Wanted {
     /// In a path or in a value.
     any: Regex,

@@ -54,7 +54,7 @@ fn unnoted(request: fmt::Arguments<'_>, handler: impl FnOnce()) {
     }
 }
 
-/// What a program wants to know.
+/// A request of a program: the node, and the part of it that it asks for.
 #[derive(Clone, Copy)]
 struct Question<'a> {
     node: INodeNo,

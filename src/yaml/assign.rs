@@ -111,7 +111,7 @@ impl FlowWriter {
                 }
                 let is_key =
                     self.open.last().is_some_and(|(is_mapping, count)| *is_mapping && count % 2 == 1);
-                // Who writes a number within a list means a number.
+                // A number within a list is meant as a number.
                 let number = if style == Style::Plain && !is_key && !self.open.is_empty() && tag.is_none() {
                     with_point_and_sign(value)
                 } else {

@@ -125,10 +125,10 @@ impl Builder {
             }
             What::SequenceStart { tag, anchor, flow } => {
                 let dash = (!flow).then(|| column_of_dash(text, event.end));
-                self.begin(Kind::Sequence, tag, anchor, (at, flow), dash);
+                self.begin(Kind::Sequence, tag, anchor, at, flow, dash);
             }
             What::MappingStart { tag, anchor, flow } => {
-                self.begin(Kind::Mapping, tag, anchor, (at, flow), None);
+                self.begin(Kind::Mapping, tag, anchor, at, flow, None);
             }
             What::SequenceEnd | What::MappingEnd => self.end(event.end),
         }
@@ -249,7 +249,8 @@ impl Builder {
         kind: Kind,
         tag: Option<&str>,
         anchor: Option<&str>,
-        (at, flow): (u32, bool),
+        at: u32,
+        flow: bool,
         dash: Option<u32>,
     ) {
         let begin = self.lengths();

@@ -6,7 +6,7 @@ use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash, Hasher};
 
 use super::read_tree::{PairList, ReadTree};
 use super::sample::{HASHER, IdentityHasher, NodeType, step};
-use super::{Finding, MAX_FINDINGS, Root, TextSample, TextSurvey, Wrong};
+use super::{Finding, MAX_FINDINGS, PathId, Root, TextSample, TextSurvey, Wrong};
 use crate::yaml::document::{Document, Id, Kind, NodePlace, RunEvent};
 use crate::yaml::event::{Mark, START, Style};
 use crate::yaml::scalar::readings::{self, Readings, reading};
@@ -28,7 +28,7 @@ pub(crate) fn survey(document: &Document, before: Option<&TextSample>) -> TextSu
     if let Some(at) = document.next_document() {
         finder.find_at(
             Wrong::SecondDocument,
-            (at, None, None),
+            NodeSpot { at, id: None, item: None },
             "",
             "a second document begins here".to_owned(),
         );
@@ -75,13 +75,24 @@ struct OpenCollection {
     unfit: Option<(&'static str, usize)>,
 }
 
-/// A scalar. The position of an item of a run is given by that of its sequence.
+/// A place in the text, and the node there. Of an item of a run, it is the item's sequence and the item's position.
+#[derive(Clone, Copy)]
+struct NodeSpot {
+    at: u64,
+    id: Option<Id>,
+    item: Option<u64>,
+}
+
+impl NodeSpot {
+    fn of(document: &Document, id: Id) -> Self {
+        Self { at: document.offset(id), id: Some(id), item: None }
+    }
+}
+
+/// A scalar.
 #[derive(Clone, Copy)]
 struct Scalar<'t> {
-    at: u64,
-    /// The node; of an item of a run, its sequence.
-    id: Id,
-    item: Option<u64>,
+    spot: NodeSpot,
     text: &'t str,
     is_plain: bool,
     tag: Option<&'t str>,
@@ -90,22 +101,21 @@ struct Scalar<'t> {
 
 impl<'d> FindingFinder<'d, '_> {
     fn find(&mut self, wrong: Wrong, id: Id, detail: &str, what: String) {
-        self.find_at(wrong, (self.tree.document.offset(id), Some(id), None), detail, what);
+        let spot = NodeSpot::of(self.tree.document, id);
+        self.find_at(wrong, spot, detail, what);
     }
 
-    fn find_at(
-        &mut self,
-        wrong: Wrong,
-        (at, id, item): (u64, Option<Id>, Option<u64>),
-        detail: &str,
-        what: String,
-    ) {
+    fn find_at(&mut self, wrong: Wrong, spot: NodeSpot, detail: &str, what: String) {
         if self.survey.findings.len() < MAX_FINDINGS {
-            let path = id.and_then(|id| self.tree.path_of(id, item));
+            let path = self.path_at(spot);
             let mut hasher = DefaultHasher::new();
             (wrong, detail, self.tree.paths.identity(path, false)).hash(&mut hasher);
-            self.survey.findings.push(Finding { wrong, at, what, identity: hasher.finish() });
+            self.survey.findings.push(Finding { wrong, at: spot.at, what, identity: hasher.finish() });
         }
+    }
+
+    fn path_at(&mut self, spot: NodeSpot) -> Option<PathId> {
+        spot.id.and_then(|id| self.tree.path_of(id, spot.item))
     }
 
     fn walk(&mut self, root: Id) {
@@ -167,22 +177,22 @@ impl<'d> FindingFinder<'d, '_> {
         let is_plain = document.kind(id) == Kind::Scalar(Style::Plain);
         let looks = self.tree.type_of(id).unwrap_or(Type::Other);
         let (text, tag) = (document.text(id), document.tag(id));
-        let scalar = Scalar { at: document.offset(id), id, item: None, text, is_plain, tag, looks };
+        let scalar = Scalar { spot: NodeSpot::of(document, id), text, is_plain, tag, looks };
         self.judge(scalar);
         scalar
     }
 
     fn judge(&mut self, scalar: Scalar<'_>) {
-        let Scalar { at, id, item, text, tag, looks, .. } = scalar;
+        let Scalar { spot, text, tag, looks, .. } = scalar;
         if tag.is_none() && !matches!(looks, Type::Int | Type::Timestamp) {
             return;
         }
         if let Some(why) = scalar::unfit(text, looks, tag) {
             let what = format!("\"{}\" can't be read: {why}", shorten(text));
-            self.find_at(Wrong::Unfit, (at, Some(id), item), text, what);
+            self.find_at(Wrong::Unfit, spot, text, what);
         } else if looks == Type::Int && scalar::beyond_int64(text) {
             let what = format!("the integer {} is beyond 64 bits", shorten(text));
-            self.find_at(Wrong::LargeInteger, (at, Some(id), item), text, what);
+            self.find_at(Wrong::LargeInteger, spot, text, what);
         }
     }
 
@@ -226,7 +236,7 @@ impl<'d> FindingFinder<'d, '_> {
                 if is_mapping { (NodeType::Mapping, "map") } else { (NodeType::Sequence, "seq") };
             let tag = tag.filter(|_| is_constructed || is_target);
             let tag = tag.filter(|tag| tag.strip_prefix(TAG_PREFIX) != Some(usual));
-            self.compare_tag(hash, (document.offset(id), id, None), kind, tag);
+            self.compare_tag(hash, NodeSpot::of(document, id), kind, tag);
         }
         self.note_depth(self.open.len() + 1, document.offset(id));
         let list = if is_mapping { document.parent(id) } else { Some(id) };
@@ -392,14 +402,15 @@ impl<'d> FindingFinder<'d, '_> {
             let own = step(*hash, !*number);
             *number += 1;
             let item = open.first().map(|(_, next)| next - 1);
+            let spot = NodeSpot { at, id: Some(id), item };
             if let RunEvent::Scalar(text) = event {
                 let looks = scalar::type_of(text, true, None);
-                let scalar = Scalar { at, id, item, text, is_plain: true, tag: None, looks };
+                let scalar = Scalar { spot, text, is_plain: true, tag: None, looks };
                 self.judge(scalar);
                 self.compare_scalar(scalar, own);
             } else {
                 self.note_depth(self.open.len() + open.len(), at);
-                self.compare_tag(own, (at, id, item), NodeType::Sequence, None);
+                self.compare_tag(own, spot, NodeType::Sequence, None);
                 self.survey.sample.note_items(own);
                 open.push((own, 0));
             }
@@ -417,12 +428,12 @@ impl<'d> FindingFinder<'d, '_> {
     }
 
     fn compare_scalar(&mut self, scalar: Scalar<'_>, hash: u64) {
-        let Scalar { at, id, item, text, is_plain, looks, .. } = scalar;
+        let Scalar { spot, text, is_plain, looks, .. } = scalar;
         // A tag that does not change the type of the scalar may come and go.
         let tag =
             scalar.tag.filter(|_| looks == Type::Other || scalar::type_of(text, is_plain, None) != looks);
         let readings = if is_plain && tag.is_none() { Readings::of(text, looks) } else { None };
-        self.compare_tag(hash, (at, id, item), NodeType::Scalar, tag);
+        self.compare_tag(hash, spot, NodeType::Scalar, tag);
         if let Some((was, weight)) = self.before.and_then(|before| before.readings(hash))
             && was.became(text, looks)
         {
@@ -430,7 +441,7 @@ impl<'d> FindingFinder<'d, '_> {
         }
         if let Some(readings) = readings {
             self.note_items();
-            self.survey.sample.add_scalar(hash, readings, at);
+            self.survey.sample.add_scalar(hash, readings, spot.at);
         }
     }
 
@@ -442,38 +453,32 @@ impl<'d> FindingFinder<'d, '_> {
             self.reread(key, weight);
         }
         if let Some(readings) = is_plain.then(|| Readings::of(text, looks)).flatten() {
-            self.survey.sample.add_key(mapping, readings, key.at);
+            self.survey.sample.add_key(mapping, readings, key.spot.at);
         }
     }
 
     fn reread(&mut self, scalar: Scalar<'_>, weight: u64) {
         let has_room = self.survey.changes.reread.has_room();
-        let path = has_room.then(|| self.tree.path_of(scalar.id, scalar.item));
+        let path = has_room.then(|| self.path_at(scalar.spot));
         let reread = &mut self.survey.changes.reread;
         reread.count += weight;
-        reread.first.extend(path.map(|path| (path, scalar.at, shorten(scalar.text).into())));
+        reread.first.extend(path.map(|path| (path, scalar.spot.at, shorten(scalar.text).into())));
     }
 
-    fn compare_tag(
-        &mut self,
-        hash: u64,
-        (at, id, item): (u64, Id, Option<u64>),
-        kind: NodeType,
-        tag: Option<&str>,
-    ) {
+    fn compare_tag(&mut self, hash: u64, spot: NodeSpot, kind: NodeType, tag: Option<&str>) {
         if let Some((was, weight)) = self.before.and_then(|before| before.tag(hash, kind)) {
             self.survey.changes.stayed += weight;
             if tag.is_none() {
                 let has_room = self.survey.changes.untagged.has_room();
-                let path = has_room.then(|| self.tree.path_of(id, item));
+                let path = has_room.then(|| self.path_at(spot));
                 let untagged = &mut self.survey.changes.untagged;
                 untagged.count += weight;
-                untagged.first.extend(path.map(|path| (path, at, was.into())));
+                untagged.first.extend(path.map(|path| (path, spot.at, was.into())));
             }
         }
         if let Some(tag) = tag {
             self.note_items();
-            self.survey.sample.add_tagged(hash, kind, tag, at);
+            self.survey.sample.add_tagged(hash, kind, tag, spot.at);
         }
     }
 }

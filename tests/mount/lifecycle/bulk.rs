@@ -240,7 +240,7 @@ fn what_a_message_advises_works() {
     let command = advised(&said("mkdir d; asdf-mount d"), "too: ");
     works(&format!("{} && asdf-mount -u m", command.replace("MOUNTPOINT", "m")));
     let names = advised(&said("asdf-mount 1.asdf && asdf-mount 2.asdf && asdf-mount -u"), "name one: ");
-    // Those of other tests are named, too.
+    // Mounts of other tests are named, too.
     let own = bench.path("").display().to_string();
     for name in names.split(", ").filter(|name| name.starts_with(&own)) {
         works(&format!("asdf-mount -u {name}"));

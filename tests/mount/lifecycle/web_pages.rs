@@ -127,7 +127,7 @@ fn a_directory_has_a_gallery_that_listings_leave_out() {
         assert!(fs::metadata(gallery.join(missing)).is_err(), "{missing}");
     }
     assert!(fs::write(gallery.join("x"), "").is_err() && fs::create_dir(gallery.join("x")).is_err());
-    // The same page is in the directory; listings leave it out, too. Each of its links and pictures is there.
+    // The directory itself has the page, too, and listings leave it out. Each link and picture in it exists.
     fs::write(data.join("cut.asdf"), &sample[..5000]).unwrap();
     fs::write(data.join("below/d.asdf"), &sample).unwrap();
     for directory in ["", "below", "below/deep", ".asdf-mount", "below/.asdf-mount"] {
