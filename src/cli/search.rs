@@ -184,15 +184,22 @@ struct Wanted {
     pair: Option<Regex>,
 }
 
-/// Returns the pattern for a key with its value, if the pattern is one: `filter: V`, `filter=V`, `filter: 'V'` as in a
-/// tree, `meta/filter = V`.
+/// Returns the pattern for a key with its value, if the pattern is one: `filter: V`, `filter=V`, `filter:V`,
+/// `filter: 'V'` as in a tree, `meta/filter = V`.
 fn pair_of(pattern: &str) -> Option<String> {
-    let (key, value) = pattern.split_once(": ").or_else(|| pattern.split_once('='))?;
+    // A colon alone may be of the language of patterns, as in `(?:a|b)`: there, the key is a name.
+    let named = || pattern.split_once(':').filter(|(key, _)| key.chars().all(is_of_name));
+    let (key, value) = pattern.split_once(": ").or_else(|| pattern.split_once('=')).or_else(named)?;
     let key = key.trim().replace('/', ".");
     let value = value.trim();
     let quoted = ["'", "\""].iter().find_map(|quote| value.strip_prefix(quote)?.strip_suffix(quote));
     let value = quoted.map_or_else(|| value.to_owned(), |text| format!("{text}$"));
     (!key.is_empty()).then(|| format!("{key}: {value}"))
+}
+
+/// Tells whether a character is one of names and paths.
+fn is_of_name(c: char) -> bool {
+    c.is_alphanumeric() || "_-./".contains(c)
 }
 
 /// Returns the lines of a file.

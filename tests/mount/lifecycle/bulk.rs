@@ -183,6 +183,7 @@ fn a_pattern_has_a_key_and_its_value_or_ignores_case() {
     for pattern in [
         "'filter: V'",
         "filter=V",
+        "filter:V",
         "-i OBJECT.FILTER=v",
         "'object.filter: [VB]$'",
         "'filter = V'",
@@ -192,7 +193,7 @@ fn a_pattern_has_a_key_and_its_value_or_ignores_case() {
         let (status, found, _) = shell(&bench, &format!("asdf-mount --search {pattern} 1.asdf"));
         assert_eq!((status, &*found), (0, "1.asdf:object.filter: V\n"), "{pattern}");
     }
-    for pattern in ["'filter: X'", "filter=v", "galaxy", "=V"] {
+    for pattern in ["'filter: X'", "filter=v", "galaxy", "=V", "'[x:]V'"] {
         assert_eq!(shell(&bench, &format!("asdf-mount --search {pattern} 1.asdf")).0, 1, "{pattern}");
     }
     let found = shell(&bench, "asdf-mount --search -i galaxy 1.asdf; asdf-mount -i --search galaxy 1.asdf").1;
