@@ -86,19 +86,19 @@
 //! The directory `examples` of the source has programs that read an array, change a key, and catalogue a
 //! directory.
 
-mod cache;
 mod catalog;
 mod check;
 mod cli;
-mod codec;
 mod content;
+#[cfg(test)]
+#[path = "../tests/common/counted.rs"]
+mod counted;
 mod daemon;
-mod decode;
-mod error;
 mod exit;
 mod files;
 mod format;
 mod fuse;
+mod generated;
 mod history;
 mod info;
 #[doc(hidden)]
@@ -114,15 +114,13 @@ mod overlay;
 mod product;
 mod progress;
 mod remote;
-mod source;
-mod sync;
 mod text_diff;
 mod time;
-mod user_dirs;
 mod vfs;
 mod view;
-mod workers;
 mod yaml;
+
+use seekable::{cache, codec, decode, error, source, sync, user_dirs, workers};
 
 // Unit tests include tests/common/place.rs, which imports from `asdf_mount`, as integration tests do.
 #[cfg(test)]

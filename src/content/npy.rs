@@ -1,5 +1,6 @@
 //! `.npy`, a file with one array that numpy reads and maps (numpy.lib.format, versions 1.0 to 3.0).
 
+use std::any::Any;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -174,7 +175,7 @@ fn is_printable(c: char) -> bool {
 
 /// A `.npy` file: the header of an array, then its elements.
 #[derive(Debug)]
-pub struct NpyFile {
+pub(crate) struct NpyFile {
     /// The type of an element as a Python literal.
     pub descr: String,
     /// True if the first index varies fastest.
@@ -203,8 +204,15 @@ pub fn array(
     Ok(Arc::new(NpyFile { descr, fortran_order, shape, elements, file }))
 }
 
+impl NpyFile {
+    /// Returns the array that a content is a file of.
+    pub(crate) fn of(content: &dyn Content) -> Option<&Self> {
+        content.written()?.downcast_ref()
+    }
+}
+
 impl Content for NpyFile {
-    fn npy(&self) -> Option<&NpyFile> {
+    fn written(&self) -> Option<&dyn Any> {
         Some(self)
     }
 

@@ -16,6 +16,7 @@
 //! | [`statistics`] | statistics of column chunks, and their places in the footer |
 //! | [`metadata`], [`flatbuffer`] | metadata of columns; its encoding for Arrow |
 
+use std::any::Any;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
@@ -42,7 +43,7 @@ const MAGIC: &[u8; 4] = b"PAR1";
 
 /// The definition and the data of a column.
 #[derive(Clone, Debug)]
-pub enum Column {
+pub(crate) enum Column {
     /// A column of values.
     Values(Values),
     /// A group of named columns.
@@ -59,7 +60,7 @@ pub enum Column {
 
 /// The values of a column.
 #[derive(Clone, Debug)]
-pub struct Values {
+pub(crate) struct Values {
     /// The type of a value.
     pub element: Element,
     /// True if values are big-endian.
@@ -82,7 +83,7 @@ struct Leaf {
 
 /// A column of values in a table.
 #[derive(Clone, Copy, Debug)]
-pub struct TableColumn<'t> {
+pub(crate) struct TableColumn<'t> {
     /// The name, after those of the groups that the column is in.
     pub path: &'t [String],
     /// The type of a value.
@@ -99,7 +100,7 @@ pub struct TableColumn<'t> {
 
 /// A table as a Parquet file.
 #[derive(Debug)]
-pub struct ParquetTable {
+pub(crate) struct ParquetTable {
     leaves: Vec<Leaf>,
     rows: u64,
     /// The row groups of full size, and the shorter one after them.
@@ -120,7 +121,7 @@ impl ParquetTable {
     /// # Errors
     /// A row of a column is too long or has lists without items, or the file would be longer than any file
     /// can be.
-    pub fn new(columns: &[(String, Column)], rows: u64) -> Result<Self> {
+    pub(crate) fn new(columns: &[(String, Column)], rows: u64) -> Result<Self> {
         Self::with_facts(columns, rows, &[], None)
     }
 
@@ -129,7 +130,7 @@ impl ParquetTable {
     ///
     /// # Errors
     /// See [`ParquetTable::new`].
-    pub fn with_facts(
+    pub(crate) fn with_facts(
         columns: &[(String, Column)],
         rows: u64,
         facts: &[Facts],
@@ -171,17 +172,17 @@ impl ParquetTable {
 
     /// Uses, or finds, the statistics of this table that its files share.
     #[must_use]
-    pub fn with_statistics(self, statistics: SharedStatistics) -> Self {
+    pub(crate) fn with_statistics(self, statistics: SharedStatistics) -> Self {
         Self { statistics, ..self }
     }
 
     /// Returns the number of rows.
-    pub fn rows(&self) -> u64 {
+    pub(crate) fn rows(&self) -> u64 {
         self.rows
     }
 
     /// Returns the columns of values, with those in groups and lists.
-    pub fn columns(&self) -> impl Iterator<Item = TableColumn<'_>> {
+    pub(crate) fn columns(&self) -> impl Iterator<Item = TableColumn<'_>> {
         self.leaves.iter().map(|leaf| TableColumn {
             path: &leaf.path,
             element: leaf.shape.element,
@@ -332,8 +333,15 @@ impl Leaf {
     }
 }
 
+impl ParquetTable {
+    /// Returns the table that a content is a file of.
+    pub(crate) fn of(content: &dyn Content) -> Option<&Self> {
+        content.written()?.downcast_ref()
+    }
+}
+
 impl Content for ParquetTable {
-    fn table(&self) -> Option<&ParquetTable> {
+    fn written(&self) -> Option<&dyn Any> {
         Some(self)
     }
 

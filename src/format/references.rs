@@ -8,8 +8,8 @@ use std::sync::{Arc, OnceLock};
 use crate::cache::Cache;
 use crate::content::dir::File;
 use crate::content::zarr::{self, References, ZarrArray};
-use crate::decode::generated::{Generated, Generator, Measured};
 use crate::error::{Error, Result};
+use crate::generated::{Generated, Generator, Measured};
 
 /// The name of the file.
 pub const NAME: &str = "refs.json";

@@ -2,7 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -15,7 +15,7 @@ use super::{MAX_BYTES, entry};
 use crate::error::{Error, Kind, Result};
 use crate::source::Time;
 use crate::time;
-use crate::user_dirs::bound::{BY_PATH, DIRECTORY, list};
+use crate::user_dirs::bound::{self, BY_PATH, DIRECTORY};
 use crate::user_dirs::{self, is_ours};
 
 /// Maximum number of bytes of an entry's first line.
@@ -262,6 +262,15 @@ fn make_dir(dir: &OwnedFd, name: &OsStr) -> Result<()> {
         Ok(()) | Err(Errno::EXIST) => Ok(()),
         Err(error) => Err(error.into()),
     }
+}
+
+/// Returns all names in a directory. An error if it can't be read completely.
+fn list(dir: BorrowedFd<'_>) -> io::Result<Vec<OsString>> {
+    #[cfg(test)]
+    if let Some(error) = super::tests::LIST_FAILS.get() {
+        return Err(error.into());
+    }
+    bound::list(dir)
 }
 
 /// Returns the name of the mark at a path for the bucket with this key.

@@ -1,6 +1,12 @@
+use std::cell::Cell;
 use std::fs::File;
 
 use super::*;
+
+thread_local! {
+    /// The error of lists of buckets on this thread.
+    pub(super) static LIST_FAILS: Cell<Option<Errno>> = const { Cell::new(None) };
+}
 
 struct Bench {
     folder: tempfile::TempDir,
@@ -186,13 +192,13 @@ fn a_directory_that_can_not_be_read_is_an_error_and_never_empty() {
     bench.save("a.asdf", "1", "2");
     bench.save("a.asdf", "2", "3");
     let replaced = Replaced { file: bench.file("a.asdf"), program: None, old: b"3", new: b"2" };
-    bound::tests::LIST_FAILS.set(Some(Errno::IO));
+    LIST_FAILS.set(Some(Errno::IO));
     assert_eq!(bench.history.keep(&replaced).unwrap_err().errno(), libc::EIO);
     let changes = bench.history.changes(replaced.file, || Ok(Digest::of(b"3")));
     let error = changes.unwrap_err();
     assert_eq!(error.errno(), libc::EIO);
     assert!(error.to_string().contains(": the history can't be read: "), "{error}");
-    bound::tests::LIST_FAILS.set(None);
+    LIST_FAILS.set(None);
     assert_eq!(bench.texts("a.asdf", "3"), ["2", "1"]);
 }
 

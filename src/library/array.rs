@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::content::npy::NpyFile;
 use crate::content::{ByteOrder, Content, Datatype, Gather, float16, read_exact_at};
 use crate::error::{Error, Kind, Result};
 
@@ -132,7 +133,7 @@ complex!(f64, Complex128);
 impl Array {
     /// Returns the array in a file of the view of arrays.
     pub(super) fn of(path: &str, content: &Arc<dyn Content>) -> Result<Self> {
-        let Some(npy) = content.npy() else {
+        let Some(npy) = NpyFile::of(&**content) else {
             // A text of a GSD file.
             let shape = vec![content.len()];
             let elements = content.clone();

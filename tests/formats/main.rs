@@ -4,7 +4,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
-#[path = "../../src/source/tests/counted.rs"]
+#[path = "../common/counted.rs"]
 mod counted;
 
 mod blosc2;

@@ -39,7 +39,7 @@ pub(crate) type SharedStatistics = Arc<OnceLock<Vec<Option<ChunkStatistics>>>>;
 
 /// The statistics of a column chunk.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ChunkStatistics {
+pub(crate) struct ChunkStatistics {
     missing: u64,
     /// Minimum and maximum in the encoding PLAIN, a text without its length.
     extremes: Option<Extremes<Vec<u8>>>,

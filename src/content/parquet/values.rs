@@ -12,7 +12,7 @@ const LEVELS_LEN: u64 = 4;
 
 /// The type of a column's elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Element {
+pub(crate) enum Element {
     /// An integer.
     Int {
         /// Length in bytes: 1, 2, 4 or 8.
@@ -37,7 +37,7 @@ pub enum Element {
 
 /// The meaning of an instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Timestamp {
+pub(crate) struct Timestamp {
     /// True if the instant counts nanoseconds, false if microseconds.
     pub nanos: bool,
     /// True if the instant counts from 1970 in UTC, without leap seconds; false in another time scale.
@@ -46,7 +46,7 @@ pub struct Timestamp {
 
 impl Element {
     /// Returns the length of an element in the array, in bytes.
-    pub fn size(self) -> u64 {
+    pub(crate) fn size(self) -> u64 {
         match self {
             Self::Int { size, .. } | Self::Float { size } => size.into(),
             Self::Bool => 1,

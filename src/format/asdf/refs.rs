@@ -12,9 +12,9 @@ use super::view::{AsdfFile, View};
 use crate::content::dir::{File, Node};
 use crate::content::path_dir::{Item, Items};
 use crate::content::zarr;
-use crate::decode::generated::Measured;
 use crate::error::Result;
 use crate::format::references::{self, Left, Listed, ReferencedArrays, RefsText};
+use crate::generated::Measured;
 use plan::Plan;
 
 /// Name extension of files in `arrays/`.

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use super::html::{cut, escape, link, link_by_ending};
 use super::{Plan, Slot};
 use crate::content::dir::{Dir, EntryKind, Node};
-use crate::content::{ByteOrder, Content, Datatype, npy};
+use crate::content::npy::{self, NpyFile};
+use crate::content::{ByteOrder, Content, Datatype};
 use crate::error::{Error, Result};
 use crate::format::{ArrayFacts, ArraySource, Container, ElementType};
 use crate::info::ContainerBlocks;
@@ -143,7 +144,7 @@ impl Views {
     /// Returns the elements of an array.
     pub(super) fn elements(&self, path: &str) -> Result<Option<Elements>> {
         let Some(content) = self.content("arrays", &format!("{path}.npy"))? else { return Ok(None) };
-        let Some(npy) = content.npy() else { return Ok(None) };
+        let Some(npy) = NpyFile::of(&*content) else { return Ok(None) };
         let (datatype, byteorder) = Datatype::of_numpy(&npy.descr);
         let Some(item) = datatype.size().filter(|size| *size > 0) else { return Ok(None) };
         let count = npy.shape.iter().try_fold(1_u64, |count, len| count.checked_mul(*len));

@@ -5,6 +5,7 @@ use super::arrays::{ArrayRow, Views, shape_of};
 use super::html::{cut, escape};
 use super::sample::{self, Budget};
 use crate::content::Datatype;
+use crate::content::npy::NpyFile;
 use crate::error::{Kind, Result};
 
 /// Returns the cells of an array in another file, which is opened, unless it may be on a server.
@@ -25,7 +26,7 @@ pub(super) fn cells(views: &Views, row: &ArrayRow, budget: &mut Budget) -> Resul
         Err(error) if error.kind() == Kind::Changed => return Err(error),
         Err(error) => return Ok(unknown(&error.message())),
     };
-    let Some(npy) = content.npy() else { return Ok(no_array()) };
+    let Some(npy) = NpyFile::of(&*content) else { return Ok(no_array()) };
     let datatype = match Datatype::of_numpy(&npy.descr).0 {
         Datatype::Record(fields) => format!("{} fields", fields.len()),
         Datatype::Ascii(_) | Datatype::Ucs4(_) | Datatype::Other(_) => cut(&npy.descr, 40),

@@ -31,7 +31,7 @@ pub(super) fn html(views: &Views, path: &str, room: usize, budget: &mut Budget) 
     let Some(content) = views.content("tables", &format!("{path}.parquet"))? else {
         return Ok(String::new());
     };
-    let Some(table) = content.table() else { return Ok(String::new()) };
+    let Some(table) = ParquetTable::of(&*content) else { return Ok(String::new()) };
     let mut text = String::new();
     // Long values leave room for fewer rows.
     for rows in (0..=table.rows().min(ROWS)).rev() {

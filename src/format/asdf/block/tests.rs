@@ -3,9 +3,9 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::counted::CountedSource;
 use crate::format::asdf::header;
 use crate::source::MemorySource;
-use crate::source::counted::CountedSource;
 
 const HEAD: &[u8] = b"#ASDF 1.0.0\n%YAML 1.1\n---\na: 1\n...\n";
 

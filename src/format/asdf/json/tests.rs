@@ -3,8 +3,8 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::cache::Cache;
+use crate::counted::CountedSource;
 use crate::format::Context;
-use crate::source::counted::CountedSource;
 
 const HEAD: &str = "#ASDF 1.0.0\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- ";
 
