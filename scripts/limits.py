@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares the table of limits in docs/design.md with the constants of the code.
 
-Each row names a file below `src`, a constant and its value, as the code writes it. All constants called MAX_…
+Each row names a file below `src` of a crate, a constant and its value, as the code writes it. All constants called MAX_…
 in the files of TREES must have a row.
 """
 
@@ -9,7 +9,7 @@ import re
 import sys
 from pathlib import Path
 
-SRC = Path("src")
+SOURCES = [Path("src"), *Path("crates").glob("*/src")]
 DOCUMENT = Path("docs/design.md")
 
 # What is computed from a tree when a program lists or reads the views of a file.
@@ -24,16 +24,18 @@ def main():
     wrong = []
     rows = {(path, name): value for path, name, value in ROW.findall(DOCUMENT.read_text())}
     for (path, name), value in rows.items():
-        found = dict(CONSTANT.findall((SRC / path).read_text())) if (SRC / path).exists() else {}
+        files = [src / path for src in SOURCES if (src / path).exists()]
+        found = dict(CONSTANT.findall(files[0].read_text())) if files else {}
         if found.get(name) != value:
             wrong.append(f"{DOCUMENT}: {path} has {name} = {found.get(name)}, not {value}")
     for tree in TREES:
-        paths = [SRC / tree] if tree.endswith(".rs") else [*(SRC / tree).rglob("*.rs"), SRC / f"{tree}.rs"]
-        for path in filter(Path.exists, paths):
-            for name, value in CONSTANT.findall(path.read_text()):
-                key = (str(path.relative_to(SRC)), name)
-                if key not in rows:
-                    wrong.append(f"{DOCUMENT} has no row for {name} = {value} of {key[0]}")
+        for src in SOURCES:
+            paths = [src / tree] if tree.endswith(".rs") else [*(src / tree).rglob("*.rs"), src / f"{tree}.rs"]
+            for path in filter(Path.exists, paths):
+                for name, value in CONSTANT.findall(path.read_text()):
+                    key = (str(path.relative_to(src)), name)
+                    if key not in rows:
+                        wrong.append(f"{DOCUMENT} has no row for {name} = {value} of {key[0]}")
     print("\n".join(wrong), end="\n" if wrong else "")
     return bool(wrong)
 

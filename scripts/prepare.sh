@@ -31,7 +31,7 @@ is_there() {
 need_packages() {
     local pair
     for pair in "$@"; do
-        is_there "${pair%%=*}" || missing+=("${pair#*=}")
+        [[ " ${missing[*]-} " == *" ${pair#*=} "* ]] || is_there "${pair%%=*}" || missing+=("${pair#*=}")
     done
 }
 

@@ -28,4 +28,3 @@ pub(crate) use grid::{Division, Grid, GridChunks};
 pub(crate) use interleaved::Interleaved;
 pub(crate) use recoded::{Conversion, Recoded, float16, half};
 pub(crate) use seekable::content::*;
-pub use seekable::content::{Content, Pieces, Slice, Soundness, Text, read_exact_at};

@@ -17,7 +17,6 @@ mod leaves;
 mod line;
 mod outline;
 pub(crate) mod page;
-mod summary;
 mod value;
 
 use std::cell::RefCell;
@@ -26,13 +25,13 @@ use std::io::{self, Write};
 
 use crate::error::{Error, Result, one_line};
 use crate::format::{ArrayFacts, ArraySource, Container, Defect, Facts, IN_BLOCKS, Severity};
+use crate::product::FileSummary;
 use describe::Blocks;
 use line::{Style, TextLine};
 use outline::{Outline, OutlineSink};
 
 pub(crate) use describe::data_size;
 pub(crate) use leaves::each_leaf;
-pub(crate) use summary::FileSummary;
 
 /// Maximum number of lines of one collection in an outline.
 pub(crate) const MAX_CHILDREN: u64 = 40;

@@ -3,29 +3,11 @@
 
 #![allow(missing_docs)] // documented where they are defined
 
-pub mod cache {
-    pub use crate::cache::Cache;
-
-    pub mod store {
-        pub use crate::cache::store::Store;
-    }
-}
-
 pub mod cli {
     pub use crate::cli::run;
 }
 
-pub mod codec {
-    pub use crate::codec::{Codec, StoredStream, ZstdEverywhere, forge_table, open, open_stream};
-
-    pub mod deflate {
-        pub use crate::codec::deflate::{Pass, Position, Stop};
-    }
-}
-
 pub mod content {
-    pub use crate::content::{Content, Pieces, Slice, Soundness, Text, read_exact_at};
-
     pub mod dir {
         pub use crate::content::dir::{Dir, EntryKind, File, Node};
     }
@@ -140,16 +122,6 @@ pub mod remote {
     }
 }
 
-pub mod source {
-    pub use crate::source::{
-        FileSource, Identity, MemorySource, Place, PlaceKind, PlaceStat, Source, SourceStat, SourceVersion,
-    };
-
-    pub mod storage {
-        pub use crate::source::storage::{Extent, Extents, HeldDir, Meta, Storage, System, Watch};
-    }
-}
-
 pub mod vfs {
     pub use crate::vfs::{Options, Vfs};
 }
@@ -158,16 +130,5 @@ pub mod view {
 
     pub mod root {
         pub use crate::view::root::RootDir;
-    }
-}
-
-pub mod yaml {
-
-    pub mod fast {
-        pub use crate::yaml::fast::FastParser;
-    }
-
-    pub mod parser {
-        pub use crate::yaml::parser::Events;
     }
 }

@@ -111,15 +111,14 @@ mod mounted;
 mod named;
 mod options;
 mod overlay;
-mod product;
 mod progress;
 mod remote;
 mod text_diff;
 mod time;
 mod vfs;
 mod view;
-mod yaml;
 
+use asdf_tree::{product, yaml};
 use seekable::{cache, codec, decode, error, source, sync, user_dirs, workers};
 
 // Unit tests include tests/common/place.rs, which imports from `asdf_mount`, as integration tests do.

@@ -5,11 +5,11 @@
 use std::ffi::OsStr;
 use std::sync::Arc;
 
-use asdf_mount::internals::cache::Cache;
-use asdf_mount::internals::content::Content;
+use seekable::cache::Cache;
+use seekable::content::Content;
 use asdf_mount::internals::content::dir::{Dir, Node};
 use asdf_mount::internals::format::{self, Context};
-use asdf_mount::internals::source::MemorySource;
+use seekable::source::MemorySource;
 
 const HEAD: &[u8] = b"#ASDF 1.0.0\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\n";
 /// A block of 16 bytes.

@@ -5,11 +5,11 @@
 use std::ffi::OsStr;
 use std::sync::Arc;
 
-use asdf_mount::internals::cache::Cache;
-use asdf_mount::internals::content::Content;
+use seekable::cache::Cache;
+use seekable::content::Content;
 use asdf_mount::internals::content::dir::Node;
 use asdf_mount::internals::format::{self, Context};
-use asdf_mount::internals::source::MemorySource;
+use seekable::source::MemorySource;
 
 /// Number of bytes of a content that are read.
 const READ: usize = 200_000;

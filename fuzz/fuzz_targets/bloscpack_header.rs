@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use asdf_mount::internals::format::bloscpack::array::Metadata;
 use asdf_mount::internals::format::bloscpack::header::Header;
-use asdf_mount::internals::source::MemorySource;
+use seekable::source::MemorySource;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let (source, size) = (Arc::new(MemorySource(data.to_vec())), data.len() as u64);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use asdf_mount::internals::format::bloscpack::header::Header;
 use asdf_mount::internals::format::bloscpack::map::ChunkMap;
-use asdf_mount::internals::source::{MemorySource, Source};
+use seekable::source::{MemorySource, Source};
 
 /// Number of chunks read.
 const CHUNKS: u64 = 64;

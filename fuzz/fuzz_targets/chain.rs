@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use asdf_mount::internals::cache::Cache;
-use asdf_mount::internals::content::{Content, Text};
+use seekable::cache::Cache;
+use seekable::content::{Content, Text};
 use asdf_mount::internals::format::asdf::chain;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {

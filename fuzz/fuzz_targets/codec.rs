@@ -5,9 +5,9 @@
 use std::io::Read;
 use std::sync::Arc;
 
-use asdf_mount::internals::cache::Cache;
-use asdf_mount::internals::codec::{self, Codec};
-use asdf_mount::internals::content::{Content, Text};
+use seekable::cache::Cache;
+use seekable::codec::{self, Codec};
+use seekable::content::{Content, Text};
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let Some((&[which, a, b, c, d, offset], stream)) = data.split_first_chunk::<6>() else { return };

@@ -4,11 +4,11 @@
 use std::ffi::{OsStr, OsString};
 use std::sync::Arc;
 
-use asdf_mount::internals::cache::Cache;
+use seekable::cache::Cache;
 use asdf_mount::internals::content::dir::{Dir, EntryKind, Node};
-use asdf_mount::internals::content::{Content, read_exact_at};
+use seekable::content::{Content, read_exact_at};
 use asdf_mount::internals::format::{self, Context};
-use asdf_mount::internals::source::MemorySource;
+use seekable::source::MemorySource;
 
 const HEAD: &[u8] = b"#ASDF 1.0.0\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\n";
 /// Size of a block in bytes.

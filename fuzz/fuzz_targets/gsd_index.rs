@@ -4,10 +4,10 @@
 
 use std::sync::Arc;
 
-use asdf_mount::internals::cache::Cache;
+use seekable::cache::Cache;
 use asdf_mount::internals::content::dir::{EntryKind, Node};
 use asdf_mount::internals::format::{self, Context, gsd::header::MAGIC};
-use asdf_mount::internals::source::MemorySource;
+use seekable::source::MemorySource;
 
 /// Number of entries read per directory. Looking up a frame works even if the listing omits it.
 const MAX_NAMES: usize = 64;

@@ -4,9 +4,9 @@
 
 use std::sync::Arc;
 
-use asdf_mount::internals::cache::Cache;
-use asdf_mount::internals::codec::{self, Codec};
-use asdf_mount::internals::content::{Content, Text};
+use seekable::cache::Cache;
+use seekable::codec::{self, Codec};
+use seekable::content::{Content, Text};
 
 /// Header of a frame of linked blocks of at most 64 KiB, without checksums.
 const LINKED: [u8; 7] = [0x04, 0x22, 0x4d, 0x18, 0x40, 0x40, 0xc0];

@@ -5,10 +5,10 @@
 
 use std::sync::Arc;
 
-use asdf_mount::internals::cache::Cache;
-use asdf_mount::internals::cache::store::Store;
-use asdf_mount::internals::codec::{self, Codec, StoredStream};
-use asdf_mount::internals::content::{Content, Soundness, Text};
+use seekable::cache::Cache;
+use seekable::cache::store::Store;
+use seekable::codec::{self, Codec, StoredStream};
+use seekable::content::{Content, Soundness, Text};
 
 /// Maximum size of the output, which is enough for several checkpoints.
 const MAX_OUTPUT: u64 = 3 << 20;

@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
-use asdf_mount::internals::cache::Cache;
+use seekable::cache::Cache;
 use asdf_mount::internals::content::dir::{Dir, Node};
 use asdf_mount::internals::format::{self, Context};
-use asdf_mount::internals::source::MemorySource;
+use seekable::source::MemorySource;
 
 /// Number of bytes read at the start, the middle and the end of a file.
 const READ: u64 = 4096;

@@ -1,8 +1,8 @@
 //! Any text: the events of the fast reader equal those of libyaml.
 #![no_main]
 
-use asdf_mount::internals::yaml::fast::FastParser;
-use asdf_mount::internals::yaml::parser::Events;
+use asdf_tree::yaml::fast::FastParser;
+use asdf_tree::yaml::parser::Events;
 
 libfuzzer_sys::fuzz_target!(|text: &[u8]| {
     let Some(mut fast) = FastParser::new(text) else { return };

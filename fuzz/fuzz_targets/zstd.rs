@@ -5,8 +5,8 @@
 
 use std::sync::Arc;
 
-use asdf_mount::internals::codec::ZstdEverywhere;
-use asdf_mount::internals::content::{Content, Text};
+use seekable::codec::ZstdEverywhere;
+use seekable::content::{Content, Text};
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let Some((window, blocks)) = data.split_first() else { return };

@@ -14,9 +14,10 @@ use crate::error::{Error, Kind, Result, beginning, columns, one_line, padded};
 use crate::exit;
 use crate::files::{FilesToRead, Found, parallel};
 use crate::format::Container;
-use crate::info::{self, FileSummary, InfoForm};
+use crate::info::{self, InfoForm};
 use crate::named::{self, Servers};
 use crate::options::Options;
+use crate::product::FileSummary;
 
 /// Cache budget in bytes.
 const CACHE_BUDGET: u64 = 4 << 20;

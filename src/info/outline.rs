@@ -5,8 +5,9 @@ use std::sync::Arc;
 use super::InfoForm;
 use super::describe::{self, BlockSize, Blocks, is_whole};
 use super::line::{Style, TextLine};
-use super::value::{NodeValue, ValueKind, kind_of};
+use super::value::{NodeValue, ValueKind};
 use crate::error::one_line;
+use crate::product::kind_of_tag;
 use crate::yaml::document::{Document, Id, Kind};
 
 /// The depths whose lines are counted to find the depth that fits on the screen.
@@ -80,7 +81,7 @@ impl<'o> Outline<'o> {
 
     /// Takes a node in `depth` collections, with its key or its number.
     fn node(&mut self, document: &Arc<Document>, id: Id, name: &str, depth: usize) {
-        let kind = document.tag(id).and_then(kind_of);
+        let kind = document.tag(id).and_then(kind_of_tag);
         let is_collapsed = depth >= self.depth
             || kind.is_some_and(is_whole)
             || (depth == 1 && !self.form.all && ABOUT_WRITER.contains(&name));

@@ -41,12 +41,13 @@ use self::html::{escape, link};
 use self::outline::TreeHtml;
 use self::sample::Budget;
 use super::outline::Outline;
-use super::{ContainerBlocks, FileSummary, InfoForm, blocks_line, data_size, facts_of_displayed, leaves};
+use super::{ContainerBlocks, InfoForm, blocks_line, data_size, facts_of_displayed, leaves};
 use crate::content::dir::{File, Renewal};
 use crate::content::{Content, copy_from, npy};
 use crate::error::{Error, Kind, Result};
 use crate::format::Container;
 use crate::product;
+use crate::product::FileSummary;
 
 /// The name of the page.
 pub(crate) const NAME: &str = "index.html";

@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use crate::product::kind_of_tag;
 use crate::yaml::document::{Document, Id, Kind};
 use crate::yaml::event::Style;
-use crate::yaml::scalar::TAG_PREFIX;
 
 /// Maximum number of scalars and sequences that are shown of a sequence, halved with each nesting.
 const MAX_ITEMS: usize = 16;
@@ -56,7 +56,7 @@ impl NodeValue {
 
     /// Returns the name in the tag without authority and version: `ndarray`. `None` for YAML's own tags.
     pub(super) fn kind(&self) -> Option<&str> {
-        kind_of(self.tag()?)
+        kind_of_tag(self.tag()?)
     }
 
     pub(super) fn what(&self) -> ValueKind {
@@ -137,15 +137,4 @@ impl NodeValue {
         }
         if end < text.len() { format!("{}…", &text[..end]).into() } else { text.into() }
     }
-}
-
-/// Returns the name in a tag without authority and version; `None` for YAML's own tags.
-pub(super) fn kind_of(tag: &str) -> Option<&str> {
-    if tag.starts_with(TAG_PREFIX) {
-        return None;
-    }
-    let name = tag.rsplit(['/', ':', '!']).next().unwrap_or(tag);
-    let versioned =
-        name.rsplit_once('-').filter(|(_, version)| version.starts_with(|c: char| c.is_ascii_digit()));
-    Some(versioned.map_or(name, |(name, _)| name)).filter(|name| !name.is_empty())
 }

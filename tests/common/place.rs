@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use asdf_mount::internals::source::{Place, PlaceKind, PlaceStat, Source, SourceStat, SourceVersion};
 use asdf_mount::{Error, Kind, Result};
+use seekable::source::{Place, PlaceKind, PlaceStat, Source, SourceStat, SourceVersion};
 
 /// Modification time of all files; a long time ago.
 pub const MTIME: (i64, u32) = (1_000_000_000, 0);

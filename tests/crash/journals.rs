@@ -6,7 +6,7 @@ use std::path::Path;
 use asdf_mount::Kind;
 use asdf_mount::internals::format::asdf::edit::{SaveOptions, SavePlan};
 use asdf_mount::internals::format::recovery::SaveSide;
-use asdf_mount::internals::source::storage::Storage;
+use seekable::source::storage::Storage;
 
 use crate::cases::{blocks, open, source};
 use crate::dice::Dice;

@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use asdf_mount::Kind;
-use asdf_mount::internals::content::{Content, read_exact_at};
 use asdf_mount::internals::format::{self, Container, Severity};
-use asdf_mount::internals::source::FileSource;
+use seekable::content::{Content, read_exact_at};
+use seekable::source::FileSource;
 use serde_json::Value;
 
 use crate::common::blosc2_builder::{Frame, compressed, header, stored};

@@ -16,9 +16,9 @@ use std::sync::Arc;
 
 use crate::common::md5;
 use crate::shown::{context, file, open, read, view, whole};
-use asdf_mount::internals::content::Soundness;
 use asdf_mount::internals::format::{self, Block, Container, Verified};
-use asdf_mount::internals::source::FileSource;
+use seekable::content::Soundness;
+use seekable::source::FileSource;
 use serde_json::Value;
 
 fn block(container: &dyn Container, n: usize) -> Block {

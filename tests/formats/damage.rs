@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use asdf_mount::internals::cache::Cache;
 use asdf_mount::internals::format::{self, Context};
+use seekable::cache::Cache;
 
 use crate::common::asdf::{AsdfBuilder, Block, Built, Index, sample};
 use crate::common::encode::{self, Encoding};
@@ -35,7 +35,7 @@ fn read_what_can_be_read(case: &str, bytes: &[u8], truth: &Built) -> usize {
 }
 
 /// Reads up to the end or the first error.
-fn read_prefix(content: &dyn asdf_mount::internals::content::Content) -> (Vec<u8>, asdf_mount::Result<()>) {
+fn read_prefix(content: &dyn seekable::content::Content) -> (Vec<u8>, asdf_mount::Result<()>) {
     let (mut bytes, mut piece) = (Vec::new(), vec![0; 1000]);
     loop {
         assert!(bytes.len() as u64 <= content.len(), "it goes on behind its end");

@@ -5,10 +5,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use asdf_mount::internals::cache::Cache;
 use asdf_mount::internals::content::dir::{Dir, Node};
 use asdf_mount::internals::format::{self, Container, Context};
-use asdf_mount::internals::source::FileSource;
+use seekable::cache::Cache;
+use seekable::source::FileSource;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 

@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use asdf_mount::Result;
-use asdf_mount::internals::cache::Cache;
-use asdf_mount::internals::content::Content;
 use asdf_mount::internals::format::{self, Container, Context};
-use asdf_mount::internals::source::FileSource;
+use seekable::cache::Cache;
+use seekable::content::Content;
+use seekable::source::FileSource;
 
 use crate::common::asdf::Built;
 use crate::common::mount::fresh_folder;

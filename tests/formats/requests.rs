@@ -5,11 +5,11 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use asdf_mount::internals::cache::Cache;
-use asdf_mount::internals::content::Content;
 use asdf_mount::internals::content::dir::Node;
 use asdf_mount::internals::format::{self, Container, Context};
 use asdf_mount::internals::remote::{Address, Remote, RemoteOptions, Trust};
+use seekable::cache::Cache;
+use seekable::content::Content;
 
 use crate::common::asdf::index_text;
 use crate::common::server::{Reply, Server};

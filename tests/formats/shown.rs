@@ -3,12 +3,12 @@
 use std::ffi::OsStr;
 use std::sync::Arc;
 
-use asdf_mount::internals::cache::Cache;
-use asdf_mount::internals::content::Content;
 use asdf_mount::internals::content::dir::{File, Node};
 use asdf_mount::internals::format::{self, Container, Context};
-use asdf_mount::internals::source::MemorySource;
 use asdf_mount::{Error, Result};
+use seekable::cache::Cache;
+use seekable::content::Content;
+use seekable::source::MemorySource;
 
 pub(crate) fn context() -> Context {
     Context::new(Arc::new(Cache::new(64 << 20)))

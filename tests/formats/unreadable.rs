@@ -8,13 +8,13 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use asdf_mount::internals::cache::Cache;
-use asdf_mount::internals::content::Text;
 use asdf_mount::internals::content::dir::{Dir, Node};
 use asdf_mount::internals::format::{self, Container, Context, Verified};
-use asdf_mount::internals::source::{MemorySource, Source, SourceStat};
 use asdf_mount::internals::view::root::RootDir;
 use asdf_mount::{Error, Kind, Result};
+use seekable::cache::Cache;
+use seekable::content::Text;
+use seekable::source::{MemorySource, Source, SourceStat};
 
 use crate::common::asdf::{AsdfBuilder, Block, Index, sample};
 use crate::open::read;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use seekable::cache::Cache;
 use seekable::codec::{self, Codec};
-use seekable::content::{Content, Slice, read_exact_at};
+use seekable::content::{Slice, read_exact_at};
 use seekable::source::{FileSource, Source};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

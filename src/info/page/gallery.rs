@@ -7,7 +7,7 @@ use std::fmt::Write;
 use super::html::{cut, escape};
 use super::{HEAD, NAME, STYLE};
 use crate::error::Result;
-use crate::info::FileSummary;
+use crate::product::FileSummary;
 
 /// Maximum number of files on a page.
 pub(crate) const FILES: usize = 1000;

@@ -99,7 +99,7 @@ mod tests {
         let output = script("cat; sleep 1000 & echo $!; exit 3", COMMAND).unwrap();
         assert_eq!(output.status, 3);
         let left = String::from_utf8(output.stdout).unwrap();
-        Command::new("kill").arg(left.trim()).status().unwrap();
+        script(&format!("kill {left}"), COMMAND).unwrap();
         let error = script("sleep 1000; true", Duration::from_millis(1)).err().unwrap();
         assert_eq!(error.to_string(), "it did not end within 0 s");
         let error = script("cat /dev/zero; true", COMMAND).err().unwrap();

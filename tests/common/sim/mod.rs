@@ -20,8 +20,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use asdf_mount::internals::format::asdf::edit::SavePlan;
-use asdf_mount::internals::source::Identity;
-use asdf_mount::internals::source::storage::{Meta, Storage};
+use seekable::source::Identity;
+use seekable::source::storage::{Meta, Storage};
 
 use crate::dice::Dice;
 #[allow(unused_imports)] // crash uses it

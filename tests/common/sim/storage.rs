@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use asdf_mount::internals::source::storage::{Extent, Extents, Meta, Storage};
+use seekable::source::storage::{Extent, Extents, Meta, Storage};
 
 use super::state::Change;
 use super::{PAGE, Sim};

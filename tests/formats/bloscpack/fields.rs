@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use asdf_mount::internals::content::Content;
+use seekable::content::Content;
 
 use super::{block, file, open, read, whole};
 use crate::common::bloscpack_builder::Pack;

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use asdf_mount::internals::content::dir::Node;
-use asdf_mount::internals::content::{Content, Soundness};
 use asdf_mount::internals::format::bloscpack::header::Header;
 use asdf_mount::internals::format::bloscpack::map::ChunkMap;
-use asdf_mount::internals::source::{MemorySource, Source};
+use seekable::content::{Content, Soundness};
+use seekable::source::{MemorySource, Source};
 
 use super::{block, fixtures, open, read};
 use crate::common::bloscpack_builder::Pack;

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use asdf_mount::Kind;
-use asdf_mount::internals::cache::Cache;
-use asdf_mount::internals::content::Soundness;
 use asdf_mount::internals::format::{Context, Severity};
+use seekable::cache::Cache;
+use seekable::content::Soundness;
 
 use super::{block, open, read, view, whole};
 use crate::common::bloscpack_builder::{Pack, stored};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use asdf_mount::internals::format::{self, Container, REFERENCES};
-use asdf_mount::internals::source::FileSource;
+use seekable::source::FileSource;
 use serde_json::Value;
 
 use super::{block, context, fixtures, open, whole};

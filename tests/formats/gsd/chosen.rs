@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use asdf_mount::internals::cache::Cache;
 use asdf_mount::internals::format::{self, Context};
+use seekable::cache::Cache;
 
 use super::walked::{at, bytes, folder, names, open};
 use crate::common::gsd_builder::{Built, GsdBuilder, LOCATION};

@@ -2,7 +2,7 @@
 
 use asdf_mount::internals::content::dir::{EntryKind, Node};
 use asdf_mount::internals::format::{Container, Defect, Severity};
-use asdf_mount::internals::source::FileSource;
+use seekable::source::FileSource;
 use std::sync::Arc;
 
 use super::walked::{at, bytes, file, folder, names, open, walk};
@@ -298,9 +298,8 @@ fn a_file_that_is_cut_short_under_its_reader_gives_errors() {
     for len in [0, 100, 256, 300, built.index as u64, built.bytes.len() as u64 - 1] {
         std::fs::write(&path, &built.bytes).unwrap();
         let source = Arc::new(FileSource::open(&path).unwrap());
-        let context = asdf_mount::internals::format::Context::new(Arc::new(
-            asdf_mount::internals::cache::Cache::new(1 << 20),
-        ));
+        let context =
+            asdf_mount::internals::format::Context::new(Arc::new(seekable::cache::Cache::new(1 << 20)));
         let before = asdf_mount::internals::format::open(source.clone(), &context).unwrap();
         let after = asdf_mount::internals::format::open(source, &context).unwrap();
         let chunk = file(&before, "arrays/frames/7/c.npy").content.unwrap();

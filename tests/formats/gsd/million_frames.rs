@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use asdf_mount::Result;
-use asdf_mount::internals::cache::Cache;
 use asdf_mount::internals::format::{self, Context};
-use asdf_mount::internals::source::{Source, SourceStat, SourceVersion};
+use seekable::cache::Cache;
+use seekable::source::{Source, SourceStat, SourceVersion};
 
 use super::walked::{at, bytes, file, folder, names, walk};
 

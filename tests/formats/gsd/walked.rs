@@ -5,11 +5,11 @@ use std::ffi::OsStr;
 use std::sync::Arc;
 
 use asdf_mount::Result;
-use asdf_mount::internals::cache::Cache;
 use asdf_mount::internals::content::dir::{Dir, EntryKind, File, Node};
-use asdf_mount::internals::content::{Content, Text};
 use asdf_mount::internals::format::{self, Container, Context};
-use asdf_mount::internals::source::MemorySource;
+use seekable::cache::Cache;
+use seekable::content::{Content, Text};
+use seekable::source::MemorySource;
 
 use crate::open::read;
 

@@ -17,15 +17,15 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread::{JoinHandle, sleep};
 use std::time::Duration;
 
-use asdf_mount::internals::cache::Cache;
-use asdf_mount::internals::content::{Content, Pieces, Slice, Soundness, Text};
 use asdf_mount::internals::format::{Block, Container, Context, Defect, Fact, Facts, Verified, Views};
 use asdf_mount::internals::fuse::{Adapter, KernelNotifier};
 use asdf_mount::internals::mounted::verify::Verify;
 use asdf_mount::internals::named::Named;
-use asdf_mount::internals::source::{Source, SourceStat};
 use asdf_mount::internals::vfs::{Options, Vfs};
 use asdf_mount::{Error, Kind, Result};
+use seekable::cache::Cache;
+use seekable::content::{Content, Pieces, Slice, Soundness, Text};
+use seekable::source::{Source, SourceStat};
 
 use crate::common::names;
 use crate::common::place::FakeServer;

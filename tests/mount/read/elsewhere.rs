@@ -11,10 +11,10 @@ use std::sync::Arc;
 use std::thread::{sleep, spawn};
 use std::time::Duration;
 
-use asdf_mount::internals::cache::Cache;
 use asdf_mount::internals::format::Context;
 use asdf_mount::internals::named::Named;
 use asdf_mount::internals::vfs::{Options, Vfs};
+use seekable::cache::Cache;
 
 use crate::adapter::{self, Mount};
 use crate::common::case::errno;

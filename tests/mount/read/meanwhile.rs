@@ -11,7 +11,7 @@ use std::time::Duration;
 use asdf_mount::Result;
 use asdf_mount::internals::format::Container;
 use asdf_mount::internals::mounted::verify::Verify;
-use asdf_mount::internals::source::Source;
+use seekable::source::Source;
 
 use crate::adapter::{Gate, HEAD, Mount, Stand, made, sources};
 use crate::common::asdf::{AsdfBuilder, Block, sample};

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use asdf_mount::Kind;
 use asdf_mount::internals::format::asdf::edit::{SaveOptions, SavePlan, Target};
 use asdf_mount::internals::format::recovery::SaveSide;
-use asdf_mount::internals::source::storage::{Extents, HeldDir, Meta, Storage, System, Watch};
+use seekable::source::storage::{Extents, HeldDir, Meta, Storage, System, Watch};
 
 use crate::common::disk::Disk;
 use crate::common::disk::write_sparse;

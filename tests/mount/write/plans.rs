@@ -8,13 +8,13 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use asdf_mount::internals::cache::Cache;
 use asdf_mount::internals::format::Context;
 use asdf_mount::internals::format::asdf::edit::{Indexed, SaveOptions, SavePlan, Target};
 use asdf_mount::internals::format::editor::DeviceLimits;
-use asdf_mount::internals::source::FileSource;
-use asdf_mount::internals::source::storage::System;
 use asdf_mount::{Kind, Result};
+use seekable::cache::Cache;
+use seekable::source::FileSource;
+use seekable::source::storage::System;
 
 use crate::common::dice::Dice;
 use crate::common::disk::{ACL, Disk, acl, run, write_sparse};

@@ -15,11 +15,11 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, UNIX_EPOCH};
 
 use asdf_mount::internals::format::asdf::edit::Target;
-use asdf_mount::internals::source::storage::System;
 use fuser::{
     Config, Errno, FileAttr, FileHandle, FileType, Filesystem, Generation, INodeNo, LockOwner, OpenFlags,
     ReplyAttr, ReplyData, ReplyEmpty, ReplyEntry, ReplyWrite, Request, Session, SessionACL, WriteFlags,
 };
+use seekable::source::storage::System;
 
 use crate::common::dice::Dice;
 use crate::common::disk::{Disk, run};

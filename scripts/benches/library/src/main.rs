@@ -8,9 +8,9 @@ use std::io::{Read, Write, copy, sink};
 use std::sync::Arc;
 use std::time::Instant;
 
-use asdf_mount::internals::codec::deflate::{Pass, Position, Stop};
-use asdf_mount::internals::content::{Content, Slice, Text};
-use asdf_mount::internals::source::{FileSource, Source};
+use seekable::codec::deflate::{Pass, Position, Stop};
+use seekable::content::{Content, Slice, Text};
+use seekable::source::{FileSource, Source};
 
 /// Uncompressed bytes between two checkpoints, as in the mount.
 const SPACING: u64 = 1 << 20;

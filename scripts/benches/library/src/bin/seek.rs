@@ -6,10 +6,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use asdf_mount::internals::cache::Cache;
-use asdf_mount::internals::codec::{self, Codec};
-use asdf_mount::internals::content::Slice;
-use asdf_mount::internals::source::{FileSource, Source};
+use seekable::cache::Cache;
+use seekable::codec::{self, Codec};
+use seekable::content::Slice;
+use seekable::source::{FileSource, Source};
 
 /// Bytes read at a time in a pass over the stream.
 const PIECE: usize = 1 << 20;
