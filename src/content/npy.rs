@@ -1,9 +1,8 @@
 //! `.npy`, a file with one array that numpy reads and maps (numpy.lib.format, versions 1.0 to 3.0).
 
-use std::ops::Range;
 use std::sync::Arc;
 
-use super::{Content, Pieces, SharedBytes, Soundness, Stored, Text, read_exact_at};
+use super::{Array, Content, Pieces, Text, read_exact_at};
 use crate::error::{Error, Result};
 
 /// The first bytes of a file.
@@ -172,20 +171,6 @@ fn is_printable(c: char) -> bool {
     !c.is_control() && !format!("a{c}").escape_debug().skip(1).collect::<String>().starts_with("\\u")
 }
 
-/// A `.npy` file: the header of an array, then its elements.
-#[derive(Debug)]
-pub struct NpyFile {
-    /// The type of an element as a Python literal.
-    pub descr: String,
-    /// True if the first index varies fastest.
-    pub fortran_order: bool,
-    /// The length of each dimension.
-    pub shape: Vec<u64>,
-    /// The elements.
-    pub elements: Arc<dyn Content>,
-    file: Pieces,
-}
-
 /// Makes a file of one array: the header, then `elements` unchanged.
 ///
 /// # Errors
@@ -200,53 +185,7 @@ pub fn array(
     let file = Pieces::new([header, elements.clone()])?;
     let descr = descr.to_owned();
     let shape = shape.to_vec();
-    Ok(Arc::new(NpyFile { descr, fortran_order, shape, elements, file }))
-}
-
-impl Content for NpyFile {
-    fn npy(&self) -> Option<&NpyFile> {
-        Some(self)
-    }
-
-    fn len(&self) -> u64 {
-        self.file.len()
-    }
-
-    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
-        self.file.read_at(offset, buf)
-    }
-
-    fn ranges(&self) -> Vec<Range<u64>> {
-        self.file.ranges()
-    }
-
-    fn stored_at(&self, offset: u64) -> Option<Stored<'_>> {
-        self.file.stored_at(offset)
-    }
-
-    fn share(&self, offset: u64, len: usize, at_any_cost: bool) -> Option<SharedBytes> {
-        self.file.share(offset, len, at_any_cost)
-    }
-
-    fn is_slow(&self) -> bool {
-        self.file.is_slow()
-    }
-
-    fn soundness(&self) -> Soundness {
-        self.file.soundness()
-    }
-
-    fn costs_a_pass(&self) -> bool {
-        self.file.costs_a_pass()
-    }
-
-    fn damage(&self) -> Option<Error> {
-        self.file.damage()
-    }
-
-    fn inherit(&self, from: u64, damage: &Error) {
-        self.file.inherit(from, damage);
-    }
+    Ok(Arc::new(file.of_array(Array { descr, fortran_order, shape, elements })))
 }
 
 #[cfg(test)]

@@ -132,7 +132,7 @@ complex!(f64, Complex128);
 impl Array {
     /// Returns the array in a file of the view of arrays.
     pub(super) fn of(path: &str, content: &Arc<dyn Content>) -> Result<Self> {
-        let Some(npy) = content.npy() else {
+        let Some(npy) = content.array() else {
             // A text of a GSD file.
             let shape = vec![content.len()];
             let elements = content.clone();

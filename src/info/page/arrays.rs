@@ -143,7 +143,7 @@ impl Views {
     /// Returns the elements of an array.
     pub(super) fn elements(&self, path: &str) -> Result<Option<Elements>> {
         let Some(content) = self.content("arrays", &format!("{path}.npy"))? else { return Ok(None) };
-        let Some(npy) = content.npy() else { return Ok(None) };
+        let Some(npy) = content.array() else { return Ok(None) };
         let (datatype, byteorder) = Datatype::of_numpy(&npy.descr);
         let Some(item) = datatype.size().filter(|size| *size > 0) else { return Ok(None) };
         let count = npy.shape.iter().try_fold(1_u64, |count, len| count.checked_mul(*len));

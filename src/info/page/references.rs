@@ -25,7 +25,7 @@ pub(super) fn cells(views: &Views, row: &ArrayRow, budget: &mut Budget) -> Resul
         Err(error) if error.kind() == Kind::Changed => return Err(error),
         Err(error) => return Ok(unknown(&error.message())),
     };
-    let Some(npy) = content.npy() else { return Ok(no_array()) };
+    let Some(npy) = content.array() else { return Ok(no_array()) };
     let datatype = match Datatype::of_numpy(&npy.descr).0 {
         Datatype::Record(fields) => format!("{} fields", fields.len()),
         Datatype::Ascii(_) | Datatype::Ucs4(_) | Datatype::Other(_) => cut(&npy.descr, 40),

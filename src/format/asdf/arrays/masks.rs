@@ -1,11 +1,10 @@
 //! Masks of arrays, as arrays of booleans.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use super::super::ndarray::{Byteorder, Datatype, Field, Number, Scalar};
 use super::value::half_as_float;
-use crate::content::{Content, Gather, Soundness, half, read_exact_at};
+use crate::content::{Content, Gather, half, read_exact_at};
 use crate::error::{Error, Result};
 
 /// Maximum number of bytes tested together, unless a single element is longer.
@@ -234,23 +233,16 @@ impl Content for Truths {
         Ok(done)
     }
 
-    fn ranges(&self) -> Vec<Range<u64>> {
-        self.elements.ranges()
+    fn made_of(&self) -> &[Arc<dyn Content>] {
+        std::slice::from_ref(&self.elements)
+    }
+
+    fn first_broken(&self, _: usize, at: u64) -> u64 {
+        at / self.item.max(1)
     }
 
     fn is_slow(&self) -> bool {
         true
-    }
-
-    fn soundness(&self) -> Soundness {
-        match self.elements.soundness() {
-            Soundness::Broken(from) => Soundness::Broken(from / self.item.max(1)),
-            known => known,
-        }
-    }
-
-    fn damage(&self) -> Option<Error> {
-        self.elements.damage()
     }
 }
 
@@ -297,25 +289,16 @@ impl Content for FieldTruths {
         Ok(wanted)
     }
 
-    fn ranges(&self) -> Vec<Range<u64>> {
-        self.elements.ranges()
+    fn made_of(&self) -> &[Arc<dyn Content>] {
+        std::slice::from_ref(&self.elements)
+    }
+
+    fn first_broken(&self, _: usize, at: u64) -> u64 {
+        at / (self.item() as u64).max(1) * self.values.len() as u64
     }
 
     fn is_slow(&self) -> bool {
         true
-    }
-
-    fn soundness(&self) -> Soundness {
-        match self.elements.soundness() {
-            Soundness::Broken(from) => {
-                Soundness::Broken(from / (self.item() as u64).max(1) * self.values.len() as u64)
-            }
-            known => known,
-        }
-    }
-
-    fn damage(&self) -> Option<Error> {
-        self.elements.damage()
     }
 }
 

@@ -9,7 +9,7 @@ use super::super::arrays::Elements;
 use super::super::ndarray::{Byteorder, Datatype, Ndarray, Scalar, Source};
 use super::instant::{Instant, Notation};
 use crate::content::parquet::Timestamp;
-use crate::content::{Content, Soundness, fill, read_exact_at};
+use crate::content::{Content, fill, read_exact_at};
 use crate::error::{Error, Result, if_readable};
 use crate::yaml::survey::TreeNode;
 
@@ -233,26 +233,7 @@ impl Content for Timestamps {
         fill(buf, |done, rest| self.read_part(offset.saturating_add(done as u64), rest))
     }
 
-    fn ranges(&self) -> Vec<std::ops::Range<u64>> {
-        self.whole.ranges()
-    }
-
-    fn is_slow(&self) -> bool {
-        self.whole.is_slow()
-    }
-
-    fn soundness(&self) -> Soundness {
-        match self.whole.soundness() {
-            Soundness::Broken(_) => Soundness::Broken(0),
-            known => known,
-        }
-    }
-
-    fn costs_a_pass(&self) -> bool {
-        self.whole.costs_a_pass()
-    }
-
-    fn damage(&self) -> Option<Error> {
-        self.whole.damage()
+    fn made_of(&self) -> &[Arc<dyn Content>] {
+        std::slice::from_ref(&self.whole)
     }
 }
