@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::super::ndarray::{Byteorder, Datatype, Field, Scalar};
+use super::super::ndarray::{ByteOrder, Datatype, Field};
 use super::elements::{Elements, Order};
 use crate::content::{Content, npy};
 use crate::error::Result;
@@ -15,9 +15,9 @@ pub(in super::super) fn content(elements: &Elements) -> Result<Arc<dyn Content>>
 }
 
 /// Returns the type as a Python literal in numpy's notation; `None` if it is unknown.
-pub(super) fn descr(datatype: &Datatype, byteorder: Byteorder) -> Option<String> {
+pub(super) fn descr(datatype: &Datatype, byteorder: ByteOrder) -> Option<String> {
     match datatype {
-        Datatype::Scalar(scalar) => Some(format!("'{}'", scalar_descr(*scalar, byteorder))),
+        Datatype::Scalar(scalar) => Some(format!("'{}'", scalar.in_numpy(byteorder))),
         Datatype::Structured(fields) => {
             let fields: Option<Vec<String>> =
                 fields.iter().enumerate().map(|(n, field)| field_descr(n, field, byteorder)).collect();
@@ -27,7 +27,7 @@ pub(super) fn descr(datatype: &Datatype, byteorder: Byteorder) -> Option<String>
     }
 }
 
-fn field_descr(n: usize, field: &Field, byteorder: Byteorder) -> Option<String> {
+fn field_descr(n: usize, field: &Field, byteorder: ByteOrder) -> Option<String> {
     let name = npy::literal(&field.name_at(n));
     let descr = descr(&field.datatype, field.byteorder.unwrap_or(byteorder))?;
     if field.shape.is_empty() {
@@ -36,32 +36,10 @@ fn field_descr(n: usize, field: &Field, byteorder: Byteorder) -> Option<String> 
     Some(format!("({name}, {descr}, {})", npy::tuple(&field.shape)))
 }
 
-/// Returns the type in numpy's notation: `<f4`.
-pub(in super::super) fn scalar_descr(scalar: Scalar, byteorder: Byteorder) -> String {
-    let order = match (scalar, byteorder) {
-        (Scalar::Int8 | Scalar::Uint8 | Scalar::Bool8 | Scalar::Ascii(_), _) => '|',
-        (_, Byteorder::Little) => '<',
-        (_, Byteorder::Big) => '>',
-    };
-    let kind = match scalar {
-        Scalar::Int8 | Scalar::Int16 | Scalar::Int32 | Scalar::Int64 => 'i',
-        Scalar::Uint8 | Scalar::Uint16 | Scalar::Uint32 | Scalar::Uint64 => 'u',
-        Scalar::Float16 | Scalar::Float32 | Scalar::Float64 => 'f',
-        Scalar::Complex64 | Scalar::Complex128 => 'c',
-        Scalar::Bool8 => 'b',
-        Scalar::Ascii(_) => 'S',
-        Scalar::Ucs4(_) => 'U',
-    };
-    let size = match scalar {
-        Scalar::Ascii(len) | Scalar::Ucs4(len) => len,
-        _ => scalar.size().unwrap_or(1),
-    };
-    format!("{order}{kind}{size}")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::content::Scalar;
 
     #[test]
     fn types_are_written_as_numpy_writes_them() {
@@ -73,12 +51,12 @@ mod tests {
         };
         let fields = Datatype::Structured(vec![
             field("it's", Scalar::Float32, None, &[]),
-            field("", Scalar::Int16, Some(Byteorder::Little), &[2]),
+            field("", Scalar::Int16, Some(ByteOrder::Little), &[2]),
             field("λ", Scalar::Ucs4(3), None, &[2, 3]),
             field("b", Scalar::Bool8, None, &[]),
         ]);
         let expected = "[(\"it's\", '>f4'), ('f1', '<i2', (2,)), ('λ', '>U3', (2, 3)), ('b', '|b1')]";
-        assert_eq!(descr(&fields, Byteorder::Big).as_deref(), Some(expected));
-        assert_eq!(descr(&Datatype::Unknown, Byteorder::Big), None);
+        assert_eq!(descr(&fields, ByteOrder::Big).as_deref(), Some(expected));
+        assert_eq!(descr(&Datatype::Unknown, ByteOrder::Big), None);
     }
 }
