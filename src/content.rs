@@ -1,6 +1,6 @@
 //! Random-access bytes of known length. Everything that can be read in the mount is a [`Content`].
 
-mod array;
+pub(crate) mod array;
 mod blanked;
 pub(crate) mod caption;
 mod checksum;

@@ -2,9 +2,7 @@
 
 use std::fmt;
 
-use serde_json::Value;
-
-use super::literal;
+use super::literal::{quoted, tuple};
 
 /// The type of an element.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -119,7 +117,7 @@ impl Scalar {
     }
 
     /// Returns the number with numpy's letter for its kind, and a size in bytes.
-    fn of_letter(letter: u8, size: u64) -> Option<Self> {
+    pub(crate) fn of_letter(letter: u8, size: u64) -> Option<Self> {
         Self::NUMBERS.into_iter().find(|number| (number.kind() as u8, number.facts().2) == (letter, size))
     }
 
@@ -129,7 +127,7 @@ impl Scalar {
     }
 
     /// Returns the standard's name of the type, without the length of a string.
-    pub(crate) fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         self.facts().0
     }
 
@@ -160,11 +158,17 @@ impl Scalar {
         }
     }
 
+    /// True if the order of an element's bytes matters.
+    pub(crate) fn has_order(self) -> bool {
+        let (_, kind, len) = self.facts();
+        kind == ScalarKind::Ucs4 || kind != ScalarKind::Ascii && len > 1
+    }
+
     /// Returns the type in numpy's notation: `<f4`.
     pub(crate) fn in_numpy(self, byteorder: ByteOrder) -> String {
         let (_, kind, len) = self.facts();
         let order = match byteorder {
-            _ if kind == ScalarKind::Ascii || len == 1 && kind != ScalarKind::Ucs4 => '|',
+            _ if !self.has_order() => '|',
             ByteOrder::Little => '<',
             ByteOrder::Big => '>',
         };
@@ -176,6 +180,8 @@ impl Scalar {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Field {
+    /// The title, which numpy allows besides the name.
+    pub(crate) title: Option<String>,
     /// The name.
     pub name: String,
     /// The type.
@@ -196,21 +202,15 @@ pub enum ByteOrder {
 }
 
 impl Datatype {
-    /// Parses the `descr` of a `.npy` header.
-    pub(crate) fn of_numpy(descr: &str) -> (Self, ByteOrder) {
-        let other = || Self::Other(descr.trim_matches('\'').to_owned());
-        let value = literal::parse(descr);
-        let parsed = value.and_then(|value| Self::of_value(&value));
-        parsed.unwrap_or_else(|| (other(), order_of(descr.trim_start_matches('\''))))
-    }
-
-    fn of_value(value: &Value) -> Option<(Self, ByteOrder)> {
-        if let Some(name) = value.as_str() {
-            let datatype = scalar(name).unwrap_or_else(|| Self::Other(name.to_owned()));
-            return Some((datatype, order_of(name)));
+    /// Returns the type as the `descr` of a `.npy` header, a Python literal.
+    pub(crate) fn descr(&self, byteorder: ByteOrder) -> String {
+        match (self, self.scalar()) {
+            (_, Some(scalar)) => format!("'{}'", scalar.in_numpy(byteorder)),
+            (Self::Record(fields), _) => {
+                format!("[{}]", fields.iter().map(Field::descr).collect::<Vec<_>>().join(", "))
+            }
+            (other, _) => format!("'{other}'"),
         }
-        let fields = value.as_array()?.iter().map(Field::of_value).collect::<Option<Vec<_>>>()?;
-        Some((Self::Record(fields), ByteOrder::Little))
     }
 
     /// Returns the size of an element in bytes; `None` if it is unknown, or overflows.
@@ -240,34 +240,16 @@ impl Datatype {
 }
 
 impl Field {
-    fn of_value(value: &Value) -> Option<Self> {
-        let items = value.as_array()?;
-        let name = match items.first()? {
-            Value::String(name) => name,
-            // A title and a name.
-            names => names.as_array()?.get(1)?.as_str()?,
+    fn descr(&self) -> String {
+        let name = match &self.title {
+            Some(title) => format!("({}, {})", quoted(title), quoted(&self.name)),
+            None => quoted(&self.name),
         };
-        let (datatype, byteorder) = Datatype::of_value(items.get(1)?)?;
-        let shape = match items.get(2) {
-            None => Vec::new(),
-            Some(shape) => shape.as_array()?.iter().map(Value::as_u64).collect::<Option<_>>()?,
-        };
-        Some(Self { name: name.to_owned(), datatype, byteorder, shape })
-    }
-}
-
-fn order_of(name: &str) -> ByteOrder {
-    if name.starts_with('>') { ByteOrder::Big } else { ByteOrder::Little }
-}
-
-/// Returns the type with a name in numpy's notation, such as `<f4`.
-fn scalar(name: &str) -> Option<Datatype> {
-    let name = name.trim_start_matches(['<', '>', '|', '=']);
-    let (kind, len) = (*name.as_bytes().first()?, name.get(1..)?.parse().ok()?);
-    match kind {
-        b'S' => Some(Datatype::Ascii(len)),
-        b'U' => Some(Datatype::Ucs4(len)),
-        _ => Scalar::of_letter(kind, len).map(Datatype::from),
+        let descr = self.datatype.descr(self.byteorder);
+        match &self.shape[..] {
+            [] => format!("({name}, {descr})"),
+            shape => format!("({name}, {descr}, {})", tuple(shape)),
+        }
     }
 }
 
@@ -315,26 +297,49 @@ mod tests {
     use super::*;
 
     #[test]
-    fn types_of_npy_headers_are_parsed() {
-        for (descr, shown, order, size) in [
-            ("'<f4'", "float32", ByteOrder::Little, Some(4)),
-            ("'>c16'", "complex128", ByteOrder::Big, Some(16)),
-            ("'|b1'", "bool8", ByteOrder::Little, Some(1)),
-            ("'|S5'", "[ascii, 5]", ByteOrder::Little, Some(5)),
-            ("'>U2'", "[ucs4, 2]", ByteOrder::Big, Some(8)),
-            ("'<M8[ns]'", "<M8[ns]", ByteOrder::Little, Some(8)),
-            ("'|V3'", "|V3", ByteOrder::Little, Some(3)),
+    fn each_number_is_found_by_name_and_by_kind_and_size() {
+        for number in Scalar::NUMBERS {
+            let (kind, size) = number.kind_and_len();
+            assert_eq!(Scalar::named(number.name()), Some(number));
+            assert_eq!(Scalar::number(kind, size), Some(number));
+            let datatype = Datatype::from(number);
+            assert_eq!((datatype.scalar(), datatype.size()), (Some(number), Some(size)));
+            assert_eq!(datatype.to_string(), number.name());
+        }
+        assert_eq!(Scalar::Int8.range(), Some((-128, 127)));
+        assert_eq!(Scalar::Uint64.range(), Some((0, u64::MAX.into())));
+    }
+
+    #[test]
+    fn types_are_written_in_both_notations() {
+        let field = |title: Option<&str>, name: &str, datatype, shape: &[u64]| Field {
+            title: title.map(str::to_owned),
+            name: name.to_owned(),
+            datatype,
+            byteorder: ByteOrder::Big,
+            shape: shape.to_vec(),
+        };
+        let inner = Datatype::Record(vec![field(None, "x", Datatype::Uint8, &[])]);
+        let fields = [
+            field(None, "it's", Datatype::Float32, &[]),
+            field(Some("t"), "n", inner, &[2, 3]),
+            field(None, "u", Datatype::Ucs4(2), &[1]),
+        ];
+        for (datatype, shown, descr, size) in [
+            (Datatype::Complex128, "complex128", "'>c16'", Some(16)),
+            (Datatype::Bool8, "bool8", "'|b1'", Some(1)),
+            (Datatype::Ascii(5), "[ascii, 5]", "'|S5'", Some(5)),
+            (Datatype::Ucs4(1 << 62), "[ucs4, 4611686018427387904]", "'>U4611686018427387904'", None),
+            (Datatype::Other("<M8[ns]".to_owned()), "<M8[ns]", "'<M8[ns]'", Some(8)),
+            (Datatype::Other("|V3".to_owned()), "|V3", "'|V3'", Some(3)),
             (
-                r#"[("it's", '>f4'), ('b', '<i2', (2, 3)), (('t', 'n'), [('x', '|u1')])]"#,
-                "{it's: float32, b: int16, n: {x: uint8}}",
-                ByteOrder::Little,
-                Some(17),
+                Datatype::Record(fields.to_vec()),
+                "{it's: float32, n: {x: uint8}, u: [ucs4, 2]}",
+                r#"[("it's", '>f4'), (('t', 'n'), [('x', '|u1')], (2, 3)), ('u', '>U2', (1,))]"#,
+                Some(18),
             ),
-            ("'<U4611686018427387904'", "[ucs4, 4611686018427387904]", ByteOrder::Little, None),
-            ("nonsense", "nonsense", ByteOrder::Little, None),
         ] {
-            let (datatype, byteorder) = Datatype::of_numpy(descr);
-            assert_eq!((datatype.to_string().as_str(), byteorder), (shown, order), "{descr}");
+            assert_eq!((&*datatype.to_string(), &*datatype.descr(ByteOrder::Big)), (shown, descr));
             assert_eq!(datatype.size(), size, "{descr}");
         }
     }

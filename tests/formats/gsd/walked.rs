@@ -7,7 +7,6 @@ use std::sync::Arc;
 use asdf_mount::Result;
 use asdf_mount::internals::cache::Cache;
 use asdf_mount::internals::content::dir::{Dir, EntryKind, File, Node};
-use asdf_mount::internals::content::{Content, Text};
 use asdf_mount::internals::format::{self, Container, Context};
 use asdf_mount::internals::source::MemorySource;
 
@@ -86,6 +85,5 @@ pub(crate) fn walk(folder: &dyn Dir) -> BTreeMap<String, File> {
 
 /// Returns an array as numpy saves it.
 pub(crate) fn npy(descr: &str, shape: &[u64], data: &[u8]) -> Vec<u8> {
-    let data: Arc<dyn Content> = Arc::new(Text::new(data));
-    read(&*asdf_mount::internals::content::npy::array(descr, false, shape, data).unwrap()).unwrap()
+    [&asdf_mount::internals::content::npy::header(descr, false, shape)[..], data].concat()
 }

@@ -4,36 +4,39 @@ use std::sync::Arc;
 
 use super::super::ndarray::{ByteOrder, Datatype, Field};
 use super::elements::{Elements, Order};
-use crate::content::{Content, npy};
+use crate::content::{self, Content, array, npy};
 use crate::error::Result;
 
 /// Returns the bytes of the file.
 pub(in super::super) fn content(elements: &Elements) -> Result<Arc<dyn Content>> {
-    let descr = descr(&elements.datatype, elements.byteorder).ok_or_else(Elements::unknown_type)?;
-    let is_fortran = elements.order == Order::Fortran;
-    npy::array(&descr, is_fortran, &elements.dimensions, elements.content.clone())
+    let (datatype, byteorder) =
+        whole(&elements.datatype, elements.byteorder).ok_or_else(Elements::unknown_type)?;
+    npy::file(array::Array {
+        datatype,
+        byteorder,
+        fortran_order: elements.order == Order::Fortran,
+        shape: elements.dimensions.clone(),
+        elements: elements.content.clone(),
+    })
 }
 
-/// Returns the type as a Python literal in numpy's notation; `None` if it is unknown.
-pub(super) fn descr(datatype: &Datatype, byteorder: ByteOrder) -> Option<String> {
-    match datatype {
-        Datatype::Scalar(scalar) => Some(format!("'{}'", scalar.in_numpy(byteorder))),
-        Datatype::Structured(fields) => {
-            let fields: Option<Vec<String>> =
-                fields.iter().enumerate().map(|(n, field)| field_descr(n, field, byteorder)).collect();
-            Some(format!("[{}]", fields?.join(", ")))
+/// Returns the type and the byte order of an element; `None` if the type is unknown.
+fn whole(datatype: &Datatype, byteorder: ByteOrder) -> Option<(content::Datatype, ByteOrder)> {
+    let fields = match datatype {
+        Datatype::Scalar(scalar) => {
+            let byteorder = if scalar.has_order() { byteorder } else { ByteOrder::Little };
+            return Some(((*scalar).into(), byteorder));
         }
-        Datatype::Unknown => None,
-    }
-}
-
-fn field_descr(n: usize, field: &Field, byteorder: ByteOrder) -> Option<String> {
-    let name = npy::literal(&field.name_at(n));
-    let descr = descr(&field.datatype, field.byteorder.unwrap_or(byteorder))?;
-    if field.shape.is_empty() {
-        return Some(format!("({name}, {descr})"));
-    }
-    Some(format!("({name}, {descr}, {})", npy::tuple(&field.shape)))
+        Datatype::Structured(fields) => fields,
+        Datatype::Unknown => return None,
+    };
+    let field = |(n, field): (usize, &Field)| {
+        let (datatype, byteorder) = whole(&field.datatype, field.byteorder.unwrap_or(byteorder))?;
+        let (name, shape) = (field.name_at(n).into_owned(), field.shape.clone());
+        Some(content::Field { title: None, name, datatype, byteorder, shape })
+    };
+    let fields = fields.iter().enumerate().map(field).collect::<Option<Vec<_>>>()?;
+    Some((content::Datatype::Record(fields), ByteOrder::Little))
 }
 
 #[cfg(test)]
@@ -56,7 +59,8 @@ mod tests {
             field("b", Scalar::Bool8, None, &[]),
         ]);
         let expected = "[(\"it's\", '>f4'), ('f1', '<i2', (2,)), ('λ', '>U3', (2, 3)), ('b', '|b1')]";
-        assert_eq!(descr(&fields, ByteOrder::Big).as_deref(), Some(expected));
-        assert_eq!(descr(&Datatype::Unknown, ByteOrder::Big), None);
+        let (record, byteorder) = whole(&fields, ByteOrder::Big).unwrap();
+        assert_eq!(record.descr(byteorder), expected);
+        assert_eq!(whole(&Datatype::Unknown, ByteOrder::Big), None);
     }
 }
