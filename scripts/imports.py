@@ -69,7 +69,7 @@ VIEWS = ""
 ALLOWED_WITHIN = {
     ("format", "asdf"): {
         "container": "arrays check head image_facts view",
-        VIEWS: "arrays computed external header image_facts in_fits kept_document ndarray numbers same_paths sources units view",
+        VIEWS: "arrays computed external header image_facts in_fits kept_document ndarray same_paths sources units view",
         "image_facts": "arrays view",
         "same_paths": "arrays",
         "sources": "ndarray view",
@@ -86,7 +86,6 @@ ALLOWED_WITHIN = {
         "chain": "quantize",
         "checksum": "header",
         "facts": "header",
-        "numbers": "ndarray",
         "kept_document": "",
         "computed": "",
         "defect": "",

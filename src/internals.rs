@@ -17,7 +17,7 @@ pub mod content {
     }
 
     pub mod npy {
-        pub use crate::content::npy::array;
+        pub use crate::content::npy::header;
     }
 }
 

@@ -1,9 +1,8 @@
 //! Elements of which those under a mask are replaced.
 
-use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
-use super::{Content, Soundness, fill, read_exact_at};
+use super::{Content, fill, read_exact_at};
 use crate::error::{Error, Result};
 
 /// Number of elements read at once.
@@ -135,9 +134,8 @@ fn integer(bytes: &[u8]) -> i64 {
 /// Elements of which those under a mask are replaced while they are read.
 #[derive(Debug)]
 pub(crate) struct Blanked {
-    whole: Arc<dyn Content>,
-    /// A byte for each element, which is not 0 if the element is masked.
-    mask: Arc<dyn Content>,
+    /// The elements, and a byte for each, which is not 0 if the element is masked.
+    whole_and_mask: [Arc<dyn Content>; 2],
     /// Length of an element in bytes.
     width: u64,
     blank: Blank,
@@ -157,7 +155,7 @@ impl Blanked {
         if width == 0 || mask.len().checked_mul(width) != Some(whole.len()) {
             return Err(Error::damaged("the mask does not fit the elements of its array"));
         }
-        Ok(Self { whole, mask, width, blank })
+        Ok(Self { whole_and_mask: [whole, mask], width, blank })
     }
 
     /// Returns the bytes that replace an element; `None` if nothing does.
@@ -173,14 +171,15 @@ impl Blanked {
 
     /// Reads the bytes of whole or partial elements, at most [`SPAN`] elements.
     fn read_span(&self, offset: u64, buf: &mut [u8], blank: &[u8]) -> Result<usize> {
-        let read = self.whole.read_at(offset, buf)?;
+        let [whole, mask] = &self.whole_and_mask;
+        let read = whole.read_at(offset, buf)?;
         if read == 0 {
             return Ok(0);
         }
         let first = offset / self.width;
         let last = (offset + read as u64 - 1) / self.width;
         let mut masked = vec![0; (last - first + 1) as usize];
-        read_exact_at(&*self.mask, first, &mut masked)?;
+        read_exact_at(&**mask, first, &mut masked)?;
         for (n, _) in masked.iter().enumerate().filter(|(_, masked)| **masked != 0) {
             let start = (first + n as u64) * self.width;
             for (k, byte) in blank.iter().enumerate() {
@@ -196,15 +195,16 @@ impl Blanked {
 
 impl Content for Blanked {
     fn len(&self) -> u64 {
-        self.whole.len()
+        self.whole_and_mask[0].len()
     }
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        let whole = &self.whole_and_mask[0];
         let wanted = self.len().saturating_sub(offset).min(buf.len() as u64) as usize;
         if wanted == 0 {
-            return self.whole.read_at(offset, &mut []);
+            return whole.read_at(offset, &mut []);
         }
-        let Some(blank) = self.bytes()? else { return self.whole.read_at(offset, buf) };
+        let Some(blank) = self.bytes()? else { return whole.read_at(offset, buf) };
         let width = usize::try_from(self.width).unwrap_or(usize::MAX);
         fill(&mut buf[..wanted], |done, rest| {
             let at = offset + done as u64;
@@ -219,39 +219,23 @@ impl Content for Blanked {
         })
     }
 
-    fn ranges(&self) -> Vec<Range<u64>> {
-        self.whole.ranges()
+    fn made_of(&self) -> &[Arc<dyn Content>] {
+        &self.whole_and_mask
+    }
+
+    fn first_broken(&self, n: usize, at: u64) -> u64 {
+        if n == 0 { at } else { at.saturating_mul(self.width) }
     }
 
     fn is_slow(&self) -> bool {
         true
-    }
-
-    fn soundness(&self) -> Soundness {
-        match (self.whole.soundness(), self.mask.soundness()) {
-            (Soundness::Broken(from), Soundness::Broken(of_mask)) => {
-                Soundness::Broken(from.min(of_mask.saturating_mul(self.width)))
-            }
-            (Soundness::Broken(from), _) => Soundness::Broken(from),
-            (_, Soundness::Broken(of_mask)) => Soundness::Broken(of_mask.saturating_mul(self.width)),
-            (Soundness::Sound, Soundness::Sound) => Soundness::Sound,
-            _ => Soundness::Unknown,
-        }
-    }
-
-    fn costs_a_pass(&self) -> bool {
-        self.whole.costs_a_pass() || self.mask.costs_a_pass()
-    }
-
-    fn damage(&self) -> Option<Error> {
-        self.whole.damage().or_else(|| self.mask.damage())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::content::{Slice, Text};
+    use crate::content::{Slice, Soundness, Text};
     use crate::source::{MemorySource, Source};
 
     fn text(bytes: &[u8]) -> Arc<dyn Content> {

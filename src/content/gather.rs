@@ -8,12 +8,11 @@
 //! | [`slab`] | gathers a part of the array in tiles |
 //! | [`gather_cache`] | gathered parts that readers have not read yet, under one limit |
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use self::gather_cache::GatherCache;
 use self::slab::Slab;
-use super::{Content, Soundness, Strided, fill, read_exact_at};
+use super::{Content, Strided, fill, read_exact_at};
 use crate::error::{Error, Result};
 
 mod gather_cache;
@@ -235,6 +234,10 @@ impl Content for Gather {
         })
     }
 
+    fn made_of(&self) -> &[Arc<dyn Content>] {
+        std::slice::from_ref(&self.whole)
+    }
+
     fn strided(&self) -> Option<Strided> {
         let strides = self.strides.clone();
         Some(Strided { whole: self.whole.clone(), start: self.start, strides, span: self.span })
@@ -245,23 +248,8 @@ impl Content for Gather {
         if wanted == 0 { Ok(0) } else { self.run(offset / self.item, offset % self.item, &mut buf[..wanted]) }
     }
 
-    fn ranges(&self) -> Vec<Range<u64>> {
-        self.whole.ranges()
-    }
-
     fn is_slow(&self) -> bool {
         true
-    }
-
-    fn soundness(&self) -> Soundness {
-        match self.whole.soundness() {
-            Soundness::Broken(_) => Soundness::Broken(0),
-            known => known,
-        }
-    }
-
-    fn damage(&self) -> Option<Error> {
-        self.whole.damage()
     }
 }
 

@@ -1,9 +1,8 @@
 //! Columns read as rows, with one field per column.
 
-use std::ops::Range;
 use std::sync::Arc;
 
-use super::{Content, Soundness, fill, read_exact_at};
+use super::{Content, fill, read_exact_at};
 use crate::error::{Error, Result};
 
 /// Maximum size of rows built at once, in bytes, unless a single row is longer.
@@ -14,8 +13,9 @@ const MAX_ROW: u64 = 1 << 20;
 /// The rows of a table that is stored by columns.
 #[derive(Debug)]
 pub(crate) struct Interleaved {
-    /// The columns, and the length in bytes of a field of each.
-    columns: Vec<(Arc<dyn Content>, u64)>,
+    columns: Vec<Arc<dyn Content>>,
+    /// The length in bytes of a field of each column.
+    widths: Vec<u64>,
     row: u64,
     len: u64,
 }
@@ -38,14 +38,15 @@ impl Interleaved {
         }
         let len = row.checked_mul(rows).filter(|len| *len <= i64::MAX as u64);
         let len = len.ok_or_else(|| Error::damaged("the table is longer than any file can be"))?;
-        Ok(Self { columns, row, len })
+        let (columns, widths) = columns.into_iter().unzip();
+        Ok(Self { columns, widths, row, len })
     }
 
     /// Builds `count` rows from row `n` on.
     fn rows(&self, n: u64, count: u64) -> Result<Vec<u8>> {
         let mut rows = vec![0; (count * self.row) as usize];
         let mut at = 0;
-        for (column, width) in self.columns.iter().filter(|(_, width)| *width > 0) {
+        for (column, width) in self.columns.iter().zip(&self.widths).filter(|(_, width)| **width > 0) {
             let width_here = *width as usize;
             let mut fields = vec![0; (count * width) as usize];
             read_exact_at(&**column, n * width, &mut fields)?;
@@ -83,39 +84,23 @@ impl Content for Interleaved {
         })
     }
 
-    fn ranges(&self) -> Vec<Range<u64>> {
-        self.columns.iter().flat_map(|(column, _)| column.ranges()).collect()
+    fn made_of(&self) -> &[Arc<dyn Content>] {
+        &self.columns
+    }
+
+    fn first_broken(&self, n: usize, at: u64) -> u64 {
+        at / self.widths.get(n).map_or(1, |width| (*width).max(1)) * self.row
     }
 
     fn is_slow(&self) -> bool {
         true
-    }
-
-    fn soundness(&self) -> Soundness {
-        let mut found = Soundness::Sound;
-        for (column, width) in &self.columns {
-            match column.soundness() {
-                Soundness::Sound => {}
-                Soundness::Unknown => found = Soundness::Unknown,
-                Soundness::Broken(at) => return Soundness::Broken(at / (*width).max(1) * self.row),
-            }
-        }
-        found
-    }
-
-    fn costs_a_pass(&self) -> bool {
-        self.columns.iter().any(|(column, _)| column.costs_a_pass())
-    }
-
-    fn damage(&self) -> Option<Error> {
-        self.columns.iter().find_map(|(column, _)| column.damage())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::content::{Slice, Text};
+    use crate::content::{Slice, Soundness, Text};
     use crate::source::{MemorySource, Source};
 
     fn column(bytes: &[u8], width: u64) -> (Arc<dyn Content>, u64) {

@@ -1,4 +1,4 @@
-//! Values written as JSON or as Python literals. They are parsed, never evaluated.
+//! Values written as JSON or as Python literals. They are written, and parsed, never evaluated.
 //!
 //! Bloscpack writes JSON. In the JSON, the type of an array is a Python literal (`"[('a', '<i4')]"`) since
 //! Bloscpack 0.7.2; before, it was a list. The examples of the variable-length proposal are Python
@@ -111,12 +111,59 @@ fn code(rest: &mut std::str::Chars<'_>, digits: usize, json: &mut String) -> Opt
     Some(())
 }
 
+/// Formats sizes as a Python tuple: `(2, 3)`, `(5,)`, `()`.
+pub(crate) fn tuple(sizes: &[u64]) -> String {
+    let comma = if sizes.len() == 1 { "," } else { "" };
+    format!("({}{comma})", sizes.iter().map(u64::to_string).collect::<Vec<_>>().join(", "))
+}
+
+/// Formats a text as a Python literal, as `repr` does.
+pub(crate) fn quoted(text: &str) -> String {
+    let quote = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
+    let mut literal = String::from(quote);
+    for c in text.chars() {
+        match c {
+            '\\' => literal.push_str("\\\\"),
+            '\n' => literal.push_str("\\n"),
+            '\r' => literal.push_str("\\r"),
+            '\t' => literal.push_str("\\t"),
+            _ if c == quote => literal.extend(['\\', c]),
+            _ if is_printable(c) => literal.push(c),
+            _ => literal.push_str(&match u32::from(c) {
+                code @ ..0x100 => format!("\\x{code:02x}"),
+                code @ ..0x1_0000 => format!("\\u{code:04x}"),
+                code => format!("\\U{code:08x}"),
+            }),
+        }
+    }
+    literal.push(quote);
+    literal
+}
+
+/// True if `repr` leaves the character unescaped. Rust uses the same Unicode classes.
+fn is_printable(c: char) -> bool {
+    // Rust escapes a combining character at the start of a text, hence the letter before it.
+    !c.is_control() && !format!("a{c}").escape_debug().skip(1).collect::<String>().starts_with("\\u")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn shown(text: &str) -> String {
         parse(text).map_or_else(|| "-".to_owned(), |value| serde_json::to_string(&value).unwrap())
+    }
+
+    #[test]
+    fn literals_are_those_of_python() {
+        assert_eq!(quoted("a"), "'a'");
+        assert_eq!(quoted("it's"), r#""it's""#);
+        assert_eq!(quoted(r#"it's "x""#), r#"'it\'s "x"'"#);
+        assert_eq!(quoted("a\\\n\u{7}é"), r"'a\\\n\x07é'");
+        assert_eq!(
+            quoted("\0\u{a0}\u{2028}e\u{301}😀\u{e0001}"),
+            r"'\x00\xa0\u2028é😀\U000e0001'".replace('é', "e\u{301}")
+        );
     }
 
     #[test]

@@ -1,17 +1,13 @@
 //! `.npy`, a file with one array that numpy reads and maps (numpy.lib.format, versions 1.0 to 3.0).
 
-use std::any::Any;
-use std::ops::Range;
 use std::sync::Arc;
 
-use super::{Content, Pieces, SharedBytes, Soundness, Stored, Text, read_exact_at};
-use crate::error::{Error, Result};
+use super::literal::tuple;
+use super::{Array, ByteOrder, Content, Datatype, Pieces, Text};
+use crate::error::Result;
 
 /// The first bytes of a file.
 const MAGIC: &[u8] = b"\x93NUMPY";
-
-/// Maximum length of a header that is read.
-const MAX_HEADER: u64 = 1 << 20;
 
 /// The data begin at a multiple of this many bytes.
 const ALIGNMENT: usize = 64;
@@ -23,7 +19,7 @@ const GROWTH: usize = 21;
 ///
 /// `descr` is the type as a Python literal: `'<f4'` with its quotes, or a list of fields. `shape` counts
 /// elements.
-pub(crate) fn header(descr: &str, fortran_order: bool, shape: &[u64]) -> Vec<u8> {
+pub fn header(descr: &str, fortran_order: bool, shape: &[u64]) -> Vec<u8> {
     let order = if fortran_order { "True" } else { "False" };
     let mut text = format!("{{'descr': {descr}, 'fortran_order': {order}, 'shape': {}, }}", tuple(shape));
     let grows = if fortran_order { shape.last() } else { shape.first() };
@@ -54,207 +50,27 @@ pub(crate) fn header(descr: &str, fortran_order: bool, shape: &[u64]) -> Vec<u8>
     header
 }
 
-/// A header as it is read.
-#[derive(Debug)]
-pub(crate) struct Header {
-    /// The type of an element as a Python literal.
-    pub descr: String,
-    /// True if the first index varies fastest.
-    pub fortran_order: bool,
-    /// The length of each dimension.
-    pub shape: Vec<u64>,
-    /// Number of elements.
-    pub count: u64,
-    /// Length of the header, and the offset of the elements.
-    pub len: u64,
-}
-
-impl Header {
-    /// Reads the header of a file; `None` if it is not a `.npy` file as numpy writes it.
-    ///
-    /// # Errors
-    /// The file can't be read, or its header is longer than 1 MiB.
-    pub(crate) fn read(file: &dyn Content) -> Result<Option<Self>> {
-        let mut start = [0; 12];
-        if file.len() < 12 || read_exact_at(file, 0, &mut start).is_err() || !start.starts_with(MAGIC) {
-            return Ok(None);
-        }
-        let (len, from) = match start[6] {
-            1 => (u64::from(u16::from_le_bytes([start[8], start[9]])), 10),
-            _ => (u64::from(u32::from_le_bytes([start[8], start[9], start[10], start[11]])), 12),
-        };
-        let len = len.min(file.len() - from);
-        if len > MAX_HEADER {
-            return Err(Error::unsupported("the header of the array is too long"));
-        }
-        let mut text = vec![0; len as usize];
-        read_exact_at(file, from, &mut text)?;
-        let text: String = match start[6] {
-            3 => String::from_utf8_lossy(&text).into_owned(),
-            _ => text.iter().copied().map(char::from).collect(),
-        };
-        Ok(Self::parse(&text, from + len))
-    }
-
-    /// Parses the literal that numpy writes. Its keys are in alphabetical order.
-    fn parse(text: &str, len: u64) -> Option<Self> {
-        let rest = text.strip_prefix("{'descr': ")?;
-        let (descr, rest) = rest.rsplit_once(", 'fortran_order': ")?;
-        let (order, rest) = rest.split_once(", 'shape': ")?;
-        let (lengths, _) = rest.split_once(')')?;
-        let sizes = lengths.trim_start_matches('(').split(',').map(str::trim).filter(|size| !size.is_empty());
-        let shape: Vec<u64> = sizes.map(|size| size.parse().ok()).collect::<Option<_>>()?;
-        let count = shape.iter().try_fold(1_u64, |count, size| count.checked_mul(*size))?;
-        let descr = descr.to_owned();
-        Some(Self { descr, fortran_order: order == "True", shape, count, len })
-    }
-
-    /// Returns the dimension that varies as number `n`, from the fastest one on.
-    fn dimension(&self, n: usize) -> usize {
-        if self.fortran_order { n } else { self.shape.len() - 1 - n }
-    }
-
-    /// Returns the index of the element at a position in the file.
-    pub(crate) fn index_of(&self, position: u64) -> Vec<u64> {
-        let mut index = vec![0; self.shape.len()];
-        let mut rest = position;
-        for n in 0..index.len() {
-            let dimension = self.dimension(n);
-            let size = self.shape[dimension].max(1);
-            index[dimension] = rest % size;
-            rest /= size;
-        }
-        index
-    }
-
-    /// Returns the position in the file of the element with this index, which has as many dimensions.
-    pub(crate) fn position_of(&self, index: &[u64]) -> u64 {
-        let mut position = 0;
-        for n in (0..index.len()).rev() {
-            let dimension = self.dimension(n);
-            position = position * self.shape[dimension] + index[dimension];
-        }
-        position
-    }
-}
-
-/// Formats sizes as a Python tuple: `(2, 3)`, `(5,)`, `()`.
-pub(crate) fn tuple(sizes: &[u64]) -> String {
-    let comma = if sizes.len() == 1 { "," } else { "" };
-    format!("({}{comma})", sizes.iter().map(u64::to_string).collect::<Vec<_>>().join(", "))
-}
-
-/// Formats a text as a Python literal, as `repr` does.
-pub(crate) fn literal(text: &str) -> String {
-    let quote = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
-    let mut literal = String::from(quote);
-    for c in text.chars() {
-        match c {
-            '\\' => literal.push_str("\\\\"),
-            '\n' => literal.push_str("\\n"),
-            '\r' => literal.push_str("\\r"),
-            '\t' => literal.push_str("\\t"),
-            _ if c == quote => literal.extend(['\\', c]),
-            _ if is_printable(c) => literal.push(c),
-            _ => literal.push_str(&match u32::from(c) {
-                code @ ..0x100 => format!("\\x{code:02x}"),
-                code @ ..0x1_0000 => format!("\\u{code:04x}"),
-                code => format!("\\U{code:08x}"),
-            }),
-        }
-    }
-    literal.push(quote);
-    literal
-}
-
-/// True if `repr` leaves the character unescaped. Rust uses the same Unicode classes.
-fn is_printable(c: char) -> bool {
-    // Rust escapes a combining character at the start of a text, hence the letter before it.
-    !c.is_control() && !format!("a{c}").escape_debug().skip(1).collect::<String>().starts_with("\\u")
-}
-
-/// A `.npy` file: the header of an array, then its elements.
-#[derive(Debug)]
-pub(crate) struct NpyFile {
-    /// The type of an element as a Python literal.
-    pub descr: String,
-    /// True if the first index varies fastest.
-    pub fortran_order: bool,
-    /// The length of each dimension.
-    pub shape: Vec<u64>,
-    /// The elements.
-    pub elements: Arc<dyn Content>,
-    file: Pieces,
-}
-
-/// Makes a file of one array: the header, then `elements` unchanged.
+/// Makes the file of an array: the header, then the elements unchanged.
 ///
 /// # Errors
 /// Header and elements together are longer than any file can be.
-pub fn array(
-    descr: &str,
-    fortran_order: bool,
-    shape: &[u64],
+pub(crate) fn file(array: Array) -> Result<Arc<dyn Content>> {
+    let descr = array.datatype.descr(array.byteorder);
+    let header: Arc<dyn Content> = Arc::new(Text::new(header(&descr, array.fortran_order, &array.shape)));
+    Ok(Arc::new(Pieces::new([header, array.elements.clone()])?.of_value(array)))
+}
+
+/// Makes the file of an array of little-endian elements in C order.
+///
+/// # Errors
+/// See [`file`].
+pub(crate) fn little_endian(
+    datatype: impl Into<Datatype>,
+    shape: Vec<u64>,
     elements: Arc<dyn Content>,
 ) -> Result<Arc<dyn Content>> {
-    let header: Arc<dyn Content> = Arc::new(Text::new(header(descr, fortran_order, shape)));
-    let file = Pieces::new([header, elements.clone()])?;
-    let descr = descr.to_owned();
-    let shape = shape.to_vec();
-    Ok(Arc::new(NpyFile { descr, fortran_order, shape, elements, file }))
-}
-
-impl NpyFile {
-    /// Returns the array that a content is a file of.
-    pub(crate) fn of(content: &dyn Content) -> Option<&Self> {
-        content.written()?.downcast_ref()
-    }
-}
-
-impl Content for NpyFile {
-    fn written(&self) -> Option<&dyn Any> {
-        Some(self)
-    }
-
-    fn len(&self) -> u64 {
-        self.file.len()
-    }
-
-    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
-        self.file.read_at(offset, buf)
-    }
-
-    fn ranges(&self) -> Vec<Range<u64>> {
-        self.file.ranges()
-    }
-
-    fn stored_at(&self, offset: u64) -> Option<Stored<'_>> {
-        self.file.stored_at(offset)
-    }
-
-    fn share(&self, offset: u64, len: usize, at_any_cost: bool) -> Option<SharedBytes> {
-        self.file.share(offset, len, at_any_cost)
-    }
-
-    fn is_slow(&self) -> bool {
-        self.file.is_slow()
-    }
-
-    fn soundness(&self) -> Soundness {
-        self.file.soundness()
-    }
-
-    fn costs_a_pass(&self) -> bool {
-        self.file.costs_a_pass()
-    }
-
-    fn damage(&self) -> Option<Error> {
-        self.file.damage()
-    }
-
-    fn inherit(&self, from: u64, damage: &Error) {
-        self.file.inherit(from, damage);
-    }
+    let (datatype, byteorder) = (datatype.into(), ByteOrder::Little);
+    file(Array { datatype, byteorder, fortran_order: false, shape, elements })
 }
 
 #[cfg(test)]
@@ -304,35 +120,6 @@ mod tests {
     }
 
     #[test]
-    fn a_header_is_read_as_it_is_written() {
-        for (descr, fortran, shape, count) in [
-            ("'<f4'", false, &[2, 3, 4][..], 24),
-            ("'<f4'", true, &[2, 3, 4], 24),
-            ("'|u1'", false, &[], 1),
-            ("[('a', '<f4'), ('λ', '>i2', (2,))]", false, &[5], 5),
-            (&format!("[{}]", "('abcdefgh', '<f4'), ".repeat(5000)), false, &[0], 0),
-        ] {
-            let written = header(descr, fortran, shape);
-            let len = written.len() as u64;
-            let read = Header::read(&Text::new(written)).unwrap().unwrap();
-            assert_eq!((&*read.descr, read.fortran_order, &*read.shape), (descr, fortran, shape));
-            assert_eq!((read.count, read.len), (count, len), "{descr}");
-            for position in 0..count {
-                assert_eq!(read.position_of(&read.index_of(position)), position);
-            }
-            if shape == [2, 3, 4] {
-                assert_eq!(read.index_of(7), if fortran { [1, 0, 1] } else { [0, 1, 3] });
-            }
-        }
-        let too_many = header("'<f4'", false, &[1 << 40, 1 << 40]);
-        for other in
-            [&too_many[..], &b"\x93NUMPY\x01\0\xff\xff"[..], b"\x93NUMPY\x01\0\xff\xff{'descr'", b"text"]
-        {
-            assert!(Header::read(&Text::new(other.to_vec())).unwrap().is_none());
-        }
-    }
-
-    #[test]
     fn long_names_and_others_than_ascii_have_later_versions() {
         let long = format!("[{}]", "('abcdefgh', '<f4'), ".repeat(5000));
         let header_of_long = header(&long, false, &[1]);
@@ -349,21 +136,9 @@ mod tests {
     }
 
     #[test]
-    fn literals_are_those_of_python() {
-        assert_eq!(literal("a"), "'a'");
-        assert_eq!(literal("it's"), r#""it's""#);
-        assert_eq!(literal(r#"it's "x""#), r#"'it\'s "x"'"#);
-        assert_eq!(literal("a\\\n\u{7}é"), r"'a\\\n\x07é'");
-        assert_eq!(
-            literal("\0\u{a0}\u{2028}e\u{301}😀\u{e0001}"),
-            r"'\x00\xa0\u2028é😀\U000e0001'".replace('é', "e\u{301}")
-        );
-    }
-
-    #[test]
     fn an_array_is_its_header_and_its_data() {
         let data = Arc::new(Text::new(vec![7; 12]));
-        let array = array("'|u1'", false, &[12], data).unwrap();
+        let array = little_endian(Datatype::Uint8, vec![12], data).unwrap();
         assert_eq!(array.len(), 140);
         let mut end = [0; 12];
         assert_eq!(array.read_at(128, &mut end).unwrap(), 12);

@@ -17,7 +17,6 @@
 //! | [`metadata`], [`flatbuffer`] | metadata of columns; its encoding for Arrow |
 
 use std::any::Any;
-use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use self::footer::Footer;
@@ -102,6 +101,8 @@ pub(crate) struct TableColumn<'t> {
 #[derive(Debug)]
 pub(crate) struct ParquetTable {
     leaves: Vec<Leaf>,
+    /// The contents of all leaves.
+    contents: Vec<Arc<dyn Content>>,
     rows: u64,
     /// The row groups of full size, and the shorter one after them.
     full: Group,
@@ -151,7 +152,9 @@ impl ParquetTable {
         for len in [last.as_ref().map_or(0, |group| group.len), MAGIC.len() as u64] {
             footer_at = footer_at.checked_add(len).ok_or_else(too_long)?;
         }
+        let contents_of = |leaf: &Leaf| std::iter::once(leaf.content.clone()).chain(leaf.missing.clone());
         let mut table = Self {
+            contents: leaves.iter().flat_map(contents_of).collect(),
             leaves,
             rows,
             full,
@@ -277,11 +280,6 @@ impl ParquetTable {
         let start = page.row * leaf.shape.element.size() + within;
         leaf.shape.is_plain().then_some((leaf, start, page.len - within))
     }
-
-    /// Returns the contents that the table is made of.
-    fn contents(&self) -> impl Iterator<Item = &Arc<dyn Content>> {
-        self.leaves.iter().flat_map(|leaf| std::iter::once(&leaf.content).chain(&leaf.missing))
-    }
 }
 
 impl Column {
@@ -353,8 +351,8 @@ impl Content for ParquetTable {
         fill(buf, |done, rest| self.read_part(offset.saturating_add(done as u64), rest))
     }
 
-    fn ranges(&self) -> Vec<Range<u64>> {
-        self.contents().flat_map(|content| content.ranges()).collect()
+    fn made_of(&self) -> &[Arc<dyn Content>] {
+        &self.contents
     }
 
     fn stored_at(&self, offset: u64) -> Option<Stored<'_>> {
@@ -371,32 +369,22 @@ impl Content for ParquetTable {
 
     fn is_slow(&self) -> bool {
         let has_to_find = !self.footer.slots.is_empty() && self.statistics.get().is_none();
-        has_to_find || self.contents().any(|content| content.is_slow())
+        has_to_find || self.contents.iter().any(|content| content.is_slow())
     }
 
     fn soundness(&self) -> Soundness {
-        let mut found = Soundness::Sound;
-        for content in self.contents() {
-            match content.soundness() {
-                Soundness::Sound => {}
-                Soundness::Unknown => found = Soundness::Unknown,
-                Soundness::Broken(_) => return Soundness::Broken(0),
-            }
-        }
+        let all = self.contents.iter().map(|content| content.soundness());
+        let found = all.fold(Soundness::Sound, Soundness::and);
         // Invalid text is only noticed when it is read.
         let has_texts = || {
             let is_text = |leaf: &Leaf| matches!(leaf.shape.element, Element::Ascii(_) | Element::Ucs4(_));
             self.leaves.iter().any(is_text)
         };
-        if found == Soundness::Sound && has_texts() { Soundness::Unknown } else { found }
-    }
-
-    fn costs_a_pass(&self) -> bool {
-        self.contents().any(|content| content.costs_a_pass())
-    }
-
-    fn damage(&self) -> Option<Error> {
-        self.contents().find_map(|content| content.damage())
+        match found {
+            Soundness::Broken(_) => Soundness::Broken(0),
+            Soundness::Sound if has_texts() => Soundness::Unknown,
+            known => known,
+        }
     }
 }
 

@@ -2,10 +2,9 @@
 //!
 //! The result is big-endian. Elements are converted while they are read, at any offset.
 
-use std::ops::Range;
 use std::sync::Arc;
 
-use super::{Content, Soundness, fill};
+use super::{Content, fill};
 use crate::error::{Error, Result};
 
 /// Size of elements converted at once, in bytes, if they can't be converted in place.
@@ -370,36 +369,19 @@ impl Content for Recoded {
         })
     }
 
-    fn ranges(&self) -> Vec<Range<u64>> {
-        self.whole.ranges()
+    fn made_of(&self) -> &[Arc<dyn Content>] {
+        std::slice::from_ref(&self.whole)
     }
 
-    fn is_slow(&self) -> bool {
-        self.whole.is_slow()
-    }
-
-    fn soundness(&self) -> Soundness {
-        match self.whole.soundness() {
-            Soundness::Broken(from) => {
-                Soundness::Broken(from / self.before.max(1) as u64 * self.after as u64)
-            }
-            known => known,
-        }
-    }
-
-    fn costs_a_pass(&self) -> bool {
-        self.whole.costs_a_pass()
-    }
-
-    fn damage(&self) -> Option<Error> {
-        self.whole.damage()
+    fn first_broken(&self, _: usize, at: u64) -> u64 {
+        at / self.before.max(1) as u64 * self.after as u64
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::content::{Slice, Text};
+    use crate::content::{Slice, Soundness, Text};
     use crate::source::{MemorySource, Source};
 
     fn all(content: &dyn Content, piece: usize) -> Vec<u8> {

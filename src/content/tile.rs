@@ -5,7 +5,6 @@
 //! never read. If rows are short and tiles small, one read for each run would cost more than reading the
 //! bytes between the runs, too. In this case a window of the tiles is read, and the runs are copied from it.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use crate::content::{Content, Soundness};
@@ -209,16 +208,8 @@ impl Content for Tiled {
         Ok(done)
     }
 
-    fn ranges(&self) -> Vec<Range<u64>> {
-        self.tiles.ranges()
-    }
-
-    fn costs_a_pass(&self) -> bool {
-        self.tiles.costs_a_pass()
-    }
-
-    fn is_slow(&self) -> bool {
-        self.tiles.is_slow()
+    fn made_of(&self) -> &[Arc<dyn Content>] {
+        std::slice::from_ref(&self.tiles)
     }
 
     fn soundness(&self) -> Soundness {
@@ -228,10 +219,6 @@ impl Content for Tiled {
             // in another order.
             _ => Soundness::Unknown,
         }
-    }
-
-    fn damage(&self) -> Option<Error> {
-        self.tiles.damage()
     }
 }
 

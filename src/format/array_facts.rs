@@ -44,19 +44,15 @@ pub struct FieldType {
 }
 
 impl ElementType {
-    /// Returns a type of numpy as ASDF writes it. `descr` is that of a `.npy` header.
-    pub(crate) fn of_numpy(descr: &str) -> Self {
-        Self::of_datatype(&Datatype::of_numpy(descr).0)
-    }
-
-    fn of_datatype(datatype: &Datatype) -> Self {
+    /// Returns a type as ASDF writes it.
+    pub(crate) fn of(datatype: &Datatype) -> Self {
         match datatype {
             Datatype::Ascii(len) => Self::Text("ascii", *len),
             Datatype::Ucs4(len) => Self::Text("ucs4", *len),
             Datatype::Record(fields) => {
                 let field = |field: &crate::content::Field| FieldType {
                     name: field.name.clone(),
-                    datatype: Self::of_datatype(&field.datatype),
+                    datatype: Self::of(&field.datatype),
                     byteorder: match field.byteorder {
                         ByteOrder::Big => "big",
                         ByteOrder::Little => "little",

@@ -54,7 +54,6 @@ pub(crate) mod index;
 pub(crate) mod json;
 mod kept_document;
 pub(crate) mod ndarray;
-mod numbers;
 mod preview;
 pub(crate) mod quantize;
 mod refs;

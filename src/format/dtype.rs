@@ -1,41 +1,25 @@
-//! Conversion of NumPy types from the notation of Bloscpack and Blosc2 to that of `.npy` headers.
-
-use std::fmt::Write;
+//! NumPy types in the notation of Bloscpack and Blosc2.
 
 use serde_json::Value;
 
-use crate::content::literal;
-use crate::error::is_unsafe;
-
-/// A data type: its description as a Python literal, and the size of an element.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Dtype {
-    /// `'<f8'`, or `[('a', '<i4'), ('b', '|S3', (2,))]`.
-    pub descr: String,
-    /// Size of an element in bytes.
-    pub size: u64,
-}
+use crate::content::{ByteOrder, Datatype, Field, Scalar, literal};
 
 /// Maximum dimensions of an array; NumPy allows no more.
 const DIMENSIONS: usize = 64;
 
-impl Dtype {
-    /// Parses the `dtype` of the metadata: a name, a list of fields, or a text with either in Python syntax.
-    /// `None` if it is invalid, or if its elements are more than plain bytes (Python objects).
-    pub(crate) fn of(value: &Value) -> Option<Self> {
-        let inner;
-        let value = match value.as_str() {
-            Some(text) if text.starts_with(['\'', '"', '[', '(', 'u']) && text.len() > 1 => {
-                // A text such as `uint8` is a type name, not a Python literal.
-                inner = literal::parse(text);
-                inner.as_ref().unwrap_or(value)
-            }
-            _ => value,
-        };
-        let mut descr = String::new();
-        let size = whole(value, &mut descr)?;
-        Some(Self { descr, size })
-    }
+/// Parses the `dtype` of the metadata: a name, a list of fields, or a text with either in Python syntax.
+/// `None` if it is invalid, or if its elements are more than plain bytes (Python objects).
+pub(crate) fn dtype(value: &Value) -> Option<(Datatype, ByteOrder)> {
+    let inner;
+    let value = match value.as_str() {
+        Some(text) if text.starts_with(['\'', '"', '[', '(', 'u']) && text.len() > 1 => {
+            // A text such as `uint8` is a type name, not a Python literal.
+            inner = literal::parse(text);
+            inner.as_ref().unwrap_or(value)
+        }
+        _ => value,
+    };
+    whole(value).filter(|(datatype, _)| datatype.size().is_some())
 }
 
 /// Parses a shape.
@@ -59,88 +43,31 @@ pub(crate) fn elements(shape: &[u64]) -> Option<u64> {
     shape.iter().try_fold(1_u64, |all, size| all.checked_mul(*size))
 }
 
-/// Writes a type to `descr` and returns its size.
-fn whole(value: &Value, descr: &mut String) -> Option<u64> {
+fn whole(value: &Value) -> Option<(Datatype, ByteOrder)> {
     if let Some(name) = value.as_str() {
-        let (order, name, size) = named(name)?;
-        let _ = write!(descr, "'{order}{name}'");
-        return Some(size);
+        return named(name);
     }
     let fields = value.as_array().filter(|fields| !fields.is_empty())?;
-    let mut size = 0_u64;
-    descr.push('[');
-    for (n, field) in fields.iter().enumerate() {
-        descr.push_str(if n > 0 { ", (" } else { "(" });
-        let field = field.as_array()?;
-        let (name, kind, sizes) = match &field[..] {
-            [name, kind] => (name, kind, None),
-            [name, kind, sizes] => (name, kind, Some(shape(sizes)?)),
-            _ => return None,
-        };
-        field_name(name, descr)?;
-        descr.push_str(", ");
-        let each = whole(kind, descr)?;
-        let mut count = 1;
-        if let Some(sizes) = sizes {
-            count = elements(&sizes)?;
-            let list = sizes.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
-            let _ = write!(descr, ", ({list}{})", if sizes.len() == 1 { "," } else { "" });
-        }
-        descr.push(')');
-        size = size.checked_add(each.checked_mul(count)?)?;
-    }
-    descr.push(']');
-    Some(size)
+    let fields = fields.iter().map(field).collect::<Option<Vec<_>>>()?;
+    Some((Datatype::Record(fields), ByteOrder::Little))
 }
 
-/// Writes a field's name, or its title and name.
-fn field_name(name: &Value, descr: &mut String) -> Option<()> {
-    match name {
-        Value::String(name) => quoted(name, descr),
-        _ => match &name.as_array()?[..] {
-            [title, name] => {
-                descr.push('(');
-                quoted(title.as_str()?, descr);
-                descr.push_str(", ");
-                quoted(name.as_str()?, descr);
-                descr.push(')');
-            }
-            _ => return None,
-        },
-    }
-    Some(())
+fn field(value: &Value) -> Option<Field> {
+    let (names, kind, shape) = match &value.as_array()?[..] {
+        [names, kind] => (names, kind, Vec::new()),
+        [names, kind, sizes] => (names, kind, shape(sizes)?),
+        _ => return None,
+    };
+    let (title, name) = match names.as_array().map(Vec::as_slice) {
+        Some([title, name]) => (Some(title.as_str()?.to_owned()), name),
+        _ => (None, names),
+    };
+    let (datatype, byteorder) = whole(kind)?;
+    Some(Field { title, name: name.as_str()?.to_owned(), datatype, byteorder, shape })
 }
 
-/// Writes a string as a Python literal.
-fn quoted(text: &str, out: &mut String) {
-    let quote = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
-    out.push(quote);
-    for character in text.chars() {
-        match character {
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            same if same == quote => {
-                out.push('\\');
-                out.push(same);
-            }
-            mark if is_unsafe(mark) => {
-                // Python's escapes. Writing to a String can't fail.
-                let _ = match u32::from(mark) {
-                    code @ ..0x100 => write!(out, "\\x{code:02x}"),
-                    code @ ..0x1_0000 => write!(out, "\\u{code:04x}"),
-                    code => write!(out, "\\U{code:08x}"),
-                };
-            }
-            plain => out.push(plain),
-        }
-    }
-    out.push(quote);
-}
-
-/// Returns byte order, name and size of a named type: `<f8`, `|S5`, `<M8[ns]`.
-fn named(name: &str) -> Option<(char, &str, u64)> {
+/// Returns a named type: `<f8`, `|S5`, `<M8[ns]`.
+fn named(name: &str) -> Option<(Datatype, ByteOrder)> {
     let (order, name) = match name.chars().next()? {
         order @ ('<' | '>' | '|' | '=') => (Some(order), &name[1..]),
         _ => (None, name),
@@ -152,18 +79,14 @@ fn named(name: &str) -> Option<(char, &str, u64)> {
     };
     let plain = !digits.is_empty() && digits.len() <= 9 && digits.bytes().all(|digit| digit.is_ascii_digit());
     let size: u64 = digits.parse().ok().filter(|_| plain)?;
-    let is_known = match kind {
-        'b' => size == 1,
-        'i' | 'u' => matches!(size, 1 | 2 | 4 | 8),
-        'f' => matches!(size, 2 | 4 | 8 | 12 | 16),
-        'c' => matches!(size, 8 | 16 | 24 | 32),
-        'S' | 'V' | 'U' => true,
-        'm' | 'M' => size == 8,
-        _ => false,
+    let has_unit = matches!(kind, 'm' | 'M') && is_unit(unit);
+    let datatype = match (kind, size) {
+        _ if !unit.is_empty() && !has_unit => return None,
+        ('S', _) => Some(Datatype::Ascii(size)),
+        ('U', _) => Some(Datatype::Ucs4(size)),
+        ('V', _) | ('f', 12 | 16) | ('c', 24 | 32) | ('m' | 'M', 8) => None,
+        _ => Some(Scalar::of_letter(u8::try_from(kind).ok()?, size)?.into()),
     };
-    if !is_known || !(unit.is_empty() || (matches!(kind, 'm' | 'M') && is_unit(unit))) {
-        return None;
-    }
     let has_order = !matches!(kind, 'S' | 'V') && size > 1 || kind == 'U';
     let order = match order {
         Some(order @ ('<' | '>')) if has_order => order,
@@ -177,8 +100,8 @@ fn named(name: &str) -> Option<(char, &str, u64)> {
         }
         _ => return None,
     };
-    let size = if kind == 'U' { size * 4 } else { size };
-    Some((order, name, size))
+    let byteorder = if order == '>' { ByteOrder::Big } else { ByteOrder::Little };
+    Some((datatype.unwrap_or_else(|| Datatype::Other(format!("{order}{name}"))), byteorder))
 }
 
 /// True for a unit of time: `[ns]`, `[25s]`.
@@ -194,7 +117,8 @@ mod tests {
     use super::*;
 
     fn of(text: &str) -> Option<(String, u64)> {
-        Dtype::of(&literal::parse(text)?).map(|dtype| (dtype.descr, dtype.size))
+        let (datatype, byteorder) = dtype(&literal::parse(text)?)?;
+        Some((datatype.descr(byteorder), datatype.size()?))
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use super::line::Style;
 use super::value::{NodeValue, ValueKind};
+use crate::content::Scalar;
 use crate::error::one_line;
 use crate::format::Facts;
 use crate::time::instant;
@@ -284,14 +285,7 @@ fn inferred(data: &NodeValue) -> &'static str {
 
 /// Returns the size of an array in bytes, if type and shape are known.
 fn size_of(datatype: &str, shape: &[String]) -> Option<u64> {
-    let item: u64 = match datatype {
-        "int8" | "uint8" | "bool8" => 1,
-        "int16" | "uint16" | "float16" => 2,
-        "int32" | "uint32" | "float32" => 4,
-        "int64" | "uint64" | "float64" | "complex64" => 8,
-        "complex128" => 16,
-        _ => return None,
-    };
+    let item = Scalar::named(datatype)?.size()?;
     shape.iter().try_fold(item, |size, len| size.checked_mul(len.parse().ok()?))
 }
 

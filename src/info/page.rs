@@ -43,7 +43,7 @@ use self::sample::Budget;
 use super::outline::Outline;
 use super::{ContainerBlocks, InfoForm, blocks_line, data_size, facts_of_displayed, leaves};
 use crate::content::dir::{File, Renewal};
-use crate::content::{Content, copy_from, npy};
+use crate::content::{Content, copy_from, literal};
 use crate::error::{Error, Kind, Result};
 use crate::format::Container;
 use crate::product;
@@ -567,19 +567,19 @@ impl Page {
         if let Some(row) = shown {
             let file = format!("arrays/{}.npy", row.path);
             // Writing to a String can't fail.
-            let _ = writeln!(code, "numpy.load({}, mmap_mode=\"r\")", npy::literal(&file));
+            let _ = writeln!(code, "numpy.load({}, mmap_mode=\"r\")", literal::quoted(&file));
         }
         match self.container.format() {
             "gsd" => {
-                let _ = writeln!(code, "gsd.hoomd.open({})", npy::literal(name));
+                let _ = writeln!(code, "gsd.hoomd.open({})", literal::quoted(name));
             }
             "bloscpack" => {}
             "blosc2" => {
-                let _ = writeln!(code, "blosc2.open({})", npy::literal(name));
+                let _ = writeln!(code, "blosc2.open({})", literal::quoted(name));
             }
             _ => {
                 let keys = own.map_or_else(String::new, |row| arrays::keys(&row.path));
-                let _ = writeln!(code, "asdf.open({}){keys}", npy::literal(name));
+                let _ = writeln!(code, "asdf.open({}){keys}", literal::quoted(name));
             }
         }
         if code.is_empty() {

@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::content::npy::NpyFile;
-use crate::content::{ByteOrder, Content, Datatype, Gather, float16, read_exact_at};
+use crate::content::{self, ByteOrder, Content, Datatype, Gather, float16, read_exact_at};
 use crate::error::{Error, Kind, Result};
 
 /// Number of bytes that are read at once.
@@ -133,7 +132,7 @@ complex!(f64, Complex128);
 impl Array {
     /// Returns the array in a file of the view of arrays.
     pub(super) fn of(path: &str, content: &Arc<dyn Content>) -> Result<Self> {
-        let Some(npy) = NpyFile::of(&**content) else {
+        let Some(array) = content::array::Array::of(&**content) else {
             // A text of a GSD file.
             let shape = vec![content.len()];
             let elements = content.clone();
@@ -141,14 +140,17 @@ impl Array {
             let byteorder = ByteOrder::Little;
             return Ok(Self { path: path.to_owned(), datatype, byteorder, shape, item: 1, elements });
         };
-        let (datatype, byteorder) = Datatype::of_numpy(&npy.descr);
-        let unknown = || Error::unsupported(format!("the size of the type {} is not known", npy.descr));
+        let (datatype, byteorder) = (array.datatype.clone(), array.byteorder);
+        let unknown = || {
+            let descr = datatype.descr(byteorder);
+            Error::unsupported(format!("the size of the type {descr} is not known"))
+        };
         let item = datatype.size().ok_or_else(unknown)?;
-        let shape = npy.shape.clone();
-        let elements = if npy.fortran_order && shape.len() > 1 {
-            Arc::new(Gather::in_c_order(npy.elements.clone(), item, &shape)?)
+        let shape = array.shape.clone();
+        let elements = if array.fortran_order && shape.len() > 1 {
+            Arc::new(Gather::in_c_order(array.elements.clone(), item, &shape)?)
         } else {
-            npy.elements.clone()
+            array.elements.clone()
         };
         Ok(Self { path: path.to_owned(), datatype, byteorder, shape, item, elements })
     }

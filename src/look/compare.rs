@@ -13,10 +13,14 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::copy::{self, CopyTarget, Failure};
 use super::{Look, again};
-use crate::content::{checksum, npy, read_exact_at, short_number};
+use crate::content::numbers::{integer, little};
+use crate::content::{
+    ByteOrder, Content, Scalar, ScalarKind, array, checksum, float16, literal, read_exact_at, short_number,
+};
 use crate::error::{Error, Result, one_line};
 use crate::local::stat::FileKind;
 use crate::vfs::ReadHandle;
@@ -135,74 +139,79 @@ impl CopyTarget for InMemory {
 /// An array that is read.
 struct ArrayFile {
     reader: ReadHandle,
-    header: Option<npy::Header>,
+    /// The array; `None` for a text.
+    array: Option<array::Array>,
     size: u64,
 }
 
 impl ArrayFile {
     fn open(reader: ReadHandle) -> Result<Self> {
         let content = reader.content()?;
-        let header = npy::Header::read(&*content)?;
-        Ok(Self { reader, header, size: content.len() })
+        let array = array::Array::of(&*content).cloned();
+        let size = array.as_ref().map_or(content.len(), |array| array.elements.len());
+        Ok(Self { reader, array, size })
     }
 
     /// Fails if the array repeats few stored bytes so often that a comparison would hardly end.
     fn check_len(&self) -> Result<()> {
-        let ranges = self.reader.content()?.ranges();
+        let content = self.reader.content()?;
+        let (ranges, size) = (content.ranges(), content.len());
         let len = |range: &Range<u64>| range.end.saturating_sub(range.start);
         let stored = ranges.iter().map(len).fold(0, u64::saturating_add);
         let stored = if ranges.is_empty() { MAX_UNKNOWN } else { stored };
-        if self.size > MAX_REPEATED && self.size / MAX_TIMES > stored {
+        if size > MAX_REPEATED && size / MAX_TIMES > stored {
             return Err(Error::unsupported(format!(
-                "the array of {} bytes repeats {stored} stored ones, more than {MAX_TIMES} times; such arrays are not \
-                 compared",
-                self.size
+                "the array of {size} bytes repeats {stored} stored ones, more than {MAX_TIMES} times; such arrays are not \
+                 compared"
             )));
         }
         Ok(())
     }
 
-    fn start(&self) -> u64 {
-        self.header.as_ref().map_or(0, |header| header.len)
-    }
-
-    /// Returns the length of the elements in bytes.
-    fn len(&self) -> u64 {
-        self.size - self.start().min(self.size)
+    /// Returns the elements, or the bytes of a text.
+    fn elements(&self) -> Result<Arc<dyn Content>> {
+        let content = self.reader.content()?;
+        let elements = array::Array::of(&*content).map(|array| array.elements.clone());
+        Ok(elements.unwrap_or(content))
     }
 
     /// Returns the size of an element in bytes.
     fn item(&self) -> u64 {
-        self.header.as_ref().map_or(1, |header| self.len() / header.count.max(1)).max(1)
+        self.array.as_ref().map_or(1, |array| self.size / array.count().max(1)).max(1)
     }
 
     fn read(&self, element: u64, count: u64) -> Result<Vec<u8>> {
         let item = self.item();
-        let offset = self.start() + element * item;
+        let offset = element * item;
         let len = (count * item).min(self.size - offset.min(self.size));
         let mut bytes =
             vec![0; usize::try_from(len).map_err(|_| Error::unsupported("the array is too large"))?];
-        read_exact_at(&*self.reader.content()?, offset, &mut bytes)?;
+        read_exact_at(&*self.elements()?, offset, &mut bytes)?;
         Ok(bytes)
     }
 
     /// Returns type, shape, and the checksum of the elements as they are in the file, without its header.
     fn described(&self) -> Result<String> {
-        let what = match &self.header {
-            Some(header) => format!("{} {}", header.descr.trim_matches('\''), npy::tuple(&header.shape)),
+        let what = match &self.array {
+            Some(array) => {
+                let descr = array.datatype.descr(array.byteorder);
+                format!("{} {}", descr.trim_matches('\''), literal::tuple(&array.shape))
+            }
             None => format!("{} bytes", self.size),
         };
-        let checksum = checksum(&*self.reader.content()?, self.start())?;
+        let checksum = checksum(&*self.elements()?, 0)?;
         Ok(one_line(&format!("{what} {checksum}")))
     }
 
     /// Returns the lines about two arrays that differ; nothing if they are equal.
     fn hunk(&self, other: &Self) -> Result<String> {
-        let is_comparable = match (&self.header, &other.header) {
+        let types =
+            [self, other].map(|file| file.array.as_ref().map(|array| (&array.datatype, array.byteorder)));
+        let is_same_type = types[0] == types[1];
+        let is_comparable = match (&self.array, &other.array) {
             (Some(one), Some(two)) => {
-                one.shape == two.shape
-                    && (one.descr == two.descr
-                        || number_of(&one.descr).is_some() && number_of(&two.descr).is_some())
+                let are_numbers = || number_of(one).is_some() && number_of(two).is_some();
+                one.shape == two.shape && (is_same_type || are_numbers())
             }
             // A text, such as a chunk of a trajectory.
             (None, None) => true,
@@ -211,10 +220,9 @@ impl ArrayFile {
         let mut words = None;
         if is_comparable {
             let found = self.count_differences(other)?;
-            let descr = |array: &Self| array.header.as_ref().map(|header| header.descr.clone());
             if found.count > 0 {
                 words = Some(found.in_words(self));
-            } else if found.has_other_bytes || descr(self) != descr(other) {
+            } else if found.has_other_bytes || !is_same_type {
                 words = Some("all elements are equal as numbers".to_owned());
             } else {
                 return Ok(String::new());
@@ -230,8 +238,8 @@ impl ArrayFile {
     /// Compares the elements. The arrays have the same shape.
     fn count_differences(&self, other: &Self) -> Result<Differences> {
         let (item, other_item) = (self.item(), other.item());
-        let (count, other_count) = (self.len() / item, other.len() / other_item);
-        let number = |array: &Self| array.header.as_ref().and_then(|header| number_of(&header.descr));
+        let (count, other_count) = (self.size / item, other.size / other_item);
+        let number = |file: &Self| file.array.as_ref().and_then(number_of);
         let numbers = number(self).zip(number(other));
         let mut found = Differences { count: count.abs_diff(other_count), ..Differences::default() };
         let common = count.min(other_count);
@@ -259,24 +267,24 @@ impl ArrayFile {
 
     /// Returns the elements of `other` for the order of this array; `None` if both have the same order.
     fn in_other_order<'a>(&'a self, other: &'a Self) -> Result<Option<Rearranged<'a>>> {
-        let (Some(from), Some(to)) = (&self.header, &other.header) else { return Ok(None) };
+        let (Some(from), Some(to)) = (&self.array, &other.array) else { return Ok(None) };
         if from.fortran_order == to.fortran_order || from.shape.len() < 2 {
             return Ok(None);
         }
-        if other.len() > MAX_REARRANGED {
+        if other.size > MAX_REARRANGED {
             return Err(Error::unsupported(
                 "the order of the elements (C or Fortran) differs; arrays of more than 256 MiB are not compared then",
             ));
         }
-        let bytes = other.read(0, to.count)?;
+        let bytes = other.read(0, to.count())?;
         Ok(Some(Rearranged { from, to, bytes, item: other.item() as usize }))
     }
 }
 
 /// The elements of an array in memory, by the positions of another one with the other order.
 struct Rearranged<'a> {
-    from: &'a npy::Header,
-    to: &'a npy::Header,
+    from: &'a array::Array,
+    to: &'a array::Array,
     bytes: Vec<u8>,
     item: usize,
 }
@@ -293,22 +301,13 @@ impl Rearranged<'_> {
     }
 }
 
-/// The kind of number, its size in bytes, and true for big-endian.
-type Number = (char, usize, bool);
+/// The type of a number.
+type Number = (Scalar, ByteOrder);
 
-/// Returns the number that the type of a `.npy` file stands for.
-fn number_of(descr: &str) -> Option<Number> {
-    let mut letters = descr.trim_matches('\'').chars();
-    let is_big = match letters.next()? {
-        '<' | '|' | '=' => false,
-        '>' => true,
-        _ => return None,
-    };
-    let kind = letters.next()?;
-    let size: usize = letters.as_str().parse().ok()?;
-    let is_known =
-        matches!((kind, size), ('i' | 'u', 1 | 2 | 4 | 8) | ('f', 2 | 4 | 8) | ('c', 8 | 16) | ('b', 1));
-    is_known.then_some((kind, size, is_big))
+/// Returns the type of the elements if they are numbers.
+fn number_of(array: &array::Array) -> Option<Number> {
+    let is_number = |scalar: &Scalar| !matches!(scalar.kind(), ScalarKind::Ascii | ScalarKind::Ucs4);
+    array.datatype.scalar().filter(is_number).map(|scalar| (scalar, array.byteorder))
 }
 
 /// The elements that differ.
@@ -347,8 +346,8 @@ impl Differences {
 
     /// Returns how many elements of `array` differ, and how much.
     fn in_words(&self, array: &ArrayFile) -> String {
-        let (all, what) = match &array.header {
-            Some(header) => (header.count, "elements"),
+        let (all, what) = match &array.array {
+            Some(array) => (array.count(), "elements"),
             None => (array.size, "bytes"),
         };
         let verb = if self.count == 1 { "differs" } else { "differ" };
@@ -362,7 +361,7 @@ impl Differences {
             text += &format!(", {} NaN in one file only", self.nans);
         }
         if let Some((at, values)) = &self.first {
-            let index = array.header.as_ref().map_or_else(|| vec![*at], |header| header.index_of(*at));
+            let index = array.array.as_ref().map_or_else(|| vec![*at], |array| array.index_of(*at));
             let index: Vec<String> = index.iter().map(u64::to_string).collect();
             text += &format!("; the first at [{}]{values}", index.join(", "));
         }
@@ -381,24 +380,20 @@ enum Value {
 }
 
 impl Value {
-    fn of(bytes: &[u8], (kind, size, is_big): Number) -> Self {
-        if kind == 'c' {
-            let (real, imaginary) = bytes.split_at_checked(size / 2).unwrap_or_default();
-            let part = |component| Self::of(component, ('f', size / 2, is_big)).float();
-            return Self::Complex(part(real), part(imaginary));
-        }
-        let mut little = [0; 8];
-        for (n, byte) in bytes.iter().take(size).enumerate() {
-            little[if is_big { size - 1 - n } else { n }] = *byte;
-        }
-        let unsigned = u64::from_le_bytes(little);
-        let shift = 64 - 8 * size as u32;
-        match (kind, size) {
-            ('i', _) => Self::Integer(i128::from((unsigned << shift) as i64 >> shift)),
-            ('f', 8) => Self::Float(f64::from_bits(unsigned)),
-            ('f', 4) => Self::Single(f32::from_bits(unsigned as u32)),
-            ('f', _) => Self::Float(half(unsigned as u16)),
-            _ => Self::Integer(unsigned.into()),
+    fn of(bytes: &[u8], (scalar, byteorder): Number) -> Self {
+        let bits = |bytes| u128::from_le_bytes(little(bytes, byteorder)) as u64;
+        match scalar {
+            Scalar::Float16 => Self::Float(float16(bits(bytes) as u16).into()),
+            Scalar::Float32 => Self::Single(f32::from_bits(bits(bytes) as u32)),
+            Scalar::Float64 => Self::Float(f64::from_bits(bits(bytes))),
+            Scalar::Complex64 | Scalar::Complex128 => {
+                let of_part = if scalar == Scalar::Complex64 { Scalar::Float32 } else { Scalar::Float64 };
+                let (real, imaginary) = bytes.split_at_checked(bytes.len() / 2).unwrap_or_default();
+                let part = |bytes| Self::of(bytes, (of_part, byteorder)).float();
+                Self::Complex(part(real), part(imaginary))
+            }
+            // The bytes of a boolean are compared as they are.
+            _ => Self::Integer(integer(scalar, byteorder, bytes).unwrap_or_else(|| bits(bytes).into())),
         }
     }
 
@@ -447,51 +442,50 @@ impl std::fmt::Display for Value {
     }
 }
 
-/// Converts a number of IEEE 754's half precision.
-fn half(bits: u16) -> f64 {
-    let sign = if bits & 0x8000 == 0 { 1.0 } else { -1.0 };
-    let fraction = f64::from(bits & 0x3ff);
-    match (bits >> 10) & 0x1f {
-        0 => sign * fraction * f64::powi(2.0, -24),
-        31 if fraction == 0.0 => sign * f64::INFINITY,
-        31 => f64::NAN,
-        exponent => sign * (1.0 + fraction / 1024.0) * f64::powi(2.0, i32::from(exponent) - 15),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::content::ByteOrder::{Big, Little};
+    use crate::content::{Datatype, Text};
 
     #[test]
     fn a_type_is_a_number_or_another_one() {
-        assert_eq!(number_of("'<f4'"), Some(('f', 4, false)));
-        assert_eq!(number_of("'>i2'"), Some(('i', 2, true)));
-        for other in ["'<f16'", "'|S5'", "[('a', '<f4'), ('b', '>i2')]", ""] {
-            assert_eq!(number_of(other), None, "{other}");
+        let number_of = |datatype: Datatype| {
+            let elements = Arc::new(Text::default());
+            number_of(&array::Array {
+                datatype,
+                byteorder: Big,
+                fortran_order: false,
+                shape: Vec::new(),
+                elements,
+            })
+        };
+        assert_eq!(number_of(Datatype::Int16), Some((Scalar::Int16, Big)));
+        for other in [Datatype::Other("<f16".to_owned()), Datatype::Ascii(5), Datatype::Record(Vec::new())] {
+            assert_eq!(number_of(other.clone()), None, "{other}");
         }
     }
 
     #[test]
     fn numbers_are_compared_as_numbers() {
-        let value = |bytes: &[u8], kind, is_big| Value::of(bytes, (kind, bytes.len(), is_big));
-        assert_eq!(value(&[255, 255], 'i', false).difference(value(&[1], 'i', false)), Some(2.0));
-        assert_eq!(value(&[255], 'u', false).difference(value(&[255, 0], 'u', false)), None);
-        assert_eq!(value(&[0, 1], 'u', true).difference(value(&[1], 'u', false)), None);
-        let nan = value(&f32::NAN.to_le_bytes(), 'f', false);
+        let value = |bytes: &[u8], kind, byteorder| {
+            let scalar = Scalar::number(kind, bytes.len() as u64).unwrap();
+            Value::of(bytes, (scalar, byteorder))
+        };
+        let (int, uint) = (ScalarKind::Int, ScalarKind::Uint);
+        assert_eq!(value(&[255, 255], int, Little).difference(value(&[1], int, Little)), Some(2.0));
+        assert_eq!(value(&[255], uint, Little).difference(value(&[255, 0], uint, Little)), None);
+        assert_eq!(value(&[0, 1], uint, Big).difference(value(&[1], uint, Little)), None);
+        let nan = value(&f32::NAN.to_le_bytes(), ScalarKind::Float, Little);
         assert!(nan.difference(nan).is_none() && nan.difference(Value::Integer(1)).is_some_and(f64::is_nan));
-        let complex = |bytes: [f32; 2]| value(&bytes.map(f32::to_le_bytes).concat(), 'c', false);
+        let complex =
+            |bytes: [f32; 2]| value(&bytes.map(f32::to_le_bytes).concat(), ScalarKind::Complex, Little);
         assert_eq!(complex([1.0, 2.0]).difference(complex([4.0, 6.0])), Some(5.0));
         assert_eq!(complex([1.0, 2.0]).difference(complex([1.0, 2.0])), None);
         assert_eq!(complex([1.0, -2.0]).to_string(), "1-2j");
         // An element that is shorter than its type says.
-        assert_eq!(Value::of(&[1, 2], ('c', 16, false)).to_string(), "0+0j");
+        assert_eq!(Value::of(&[], (Scalar::Complex128, Little)).to_string(), "0+0j");
         let infinity = Value::Float(f64::INFINITY);
         assert!(infinity.difference(infinity).is_none());
-        for (bits, number) in
-            [(0x3c00, 1.0), (0xc000, -2.0), (0x0001, 5.960_464_477_539_063e-8), (0x7c00, f64::INFINITY)]
-        {
-            assert_eq!(half(bits), number);
-        }
     }
 }

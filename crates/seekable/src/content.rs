@@ -34,6 +34,18 @@ pub enum Soundness {
     Broken(u64),
 }
 
+impl Soundness {
+    /// Returns the readability of bytes for which two contents are needed.
+    pub fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Broken(one), Self::Broken(two)) => Self::Broken(one.min(two)),
+            (Self::Broken(at), _) | (_, Self::Broken(at)) => Self::Broken(at),
+            (Self::Sound, Self::Sound) => Self::Sound,
+            _ => Self::Unknown,
+        }
+    }
+}
+
 /// Bytes of a content that lie unencoded in a source.
 #[derive(Clone, Copy, Debug)]
 pub struct Stored<'a> {
@@ -118,6 +130,18 @@ pub trait Content: Send + Sync + std::fmt::Debug {
     /// the stream is longer than its header says. Wrong bytes are never returned.
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize>;
 
+    /// Returns the contents from which the bytes are made. The methods below ask them, unless a content answers itself.
+    fn made_of(&self) -> &[Arc<dyn Content>] {
+        &[]
+    }
+
+    /// Returns the first byte that can't be read if nothing can be read from byte `at` on of content `n` of
+    /// [`made_of`](Self::made_of).
+    fn first_broken(&self, n: usize, at: u64) -> u64 {
+        let _ = (n, at);
+        0
+    }
+
     /// Returns the source and the offset in it, if all `len()` bytes lie there unencoded, in one piece.
     fn stored(&self) -> Option<(&Arc<dyn Source>, u64)> {
         None
@@ -126,7 +150,10 @@ pub trait Content: Send + Sync + std::fmt::Debug {
     /// Returns the ranges of the source that the content is made of, in the order of the content's bytes.
     /// Generated text has none. An empty content may have an empty range: the place of its data.
     fn ranges(&self) -> Vec<Range<u64>> {
-        self.stored().map(|(_, start)| start..start.saturating_add(self.len())).into_iter().collect()
+        match self.stored() {
+            Some((_, start)) => std::iter::once(start..start.saturating_add(self.len())).collect(),
+            None => self.made_of().iter().flat_map(|content| content.ranges()).collect(),
+        }
     }
 
     /// Returns the longest piece from `offset` on that lies unencoded in a source.
@@ -162,23 +189,27 @@ pub trait Content: Send + Sync + std::fmt::Debug {
 
     /// True if reads may take long (decoding, a server) and must not run on a thread that answers requests.
     fn is_slow(&self) -> bool {
-        false
+        self.made_of().iter().any(|content| content.is_slow())
     }
 
     /// Returns the known readability of the content.
     fn soundness(&self) -> Soundness {
-        Soundness::Sound
+        let soundness_of = |(n, content): (usize, &Arc<dyn Content>)| match content.soundness() {
+            Soundness::Broken(at) => Soundness::Broken(self.first_broken(n, at)),
+            known => known,
+        };
+        self.made_of().iter().enumerate().map(soundness_of).fold(Soundness::Sound, Soundness::and)
     }
 
     /// True if the first read at the end decodes the whole content. That pass leaves a seek table, which
     /// spares the next mount the pass if tables can be stored.
     fn costs_a_pass(&self) -> bool {
-        false
+        self.made_of().iter().any(|content| content.costs_a_pass())
     }
 
     /// Returns the first damage found while reading, even if all bytes can be read.
     fn damage(&self) -> Option<Error> {
-        None
+        self.made_of().iter().find_map(|content| content.damage())
     }
 
     /// Adopts a defect found in another content with the same bytes: nothing can be read from `from` on.

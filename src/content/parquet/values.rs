@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::content::float16;
+use crate::content::{Scalar, ScalarKind, float16};
 use crate::error::{Error, Result};
 
 use super::thrift::varint_len;
@@ -45,6 +45,29 @@ pub(crate) struct Timestamp {
 }
 
 impl Element {
+    /// Returns the type of the elements of an array; `None` for complex numbers.
+    pub(crate) fn of(scalar: Scalar) -> Option<Self> {
+        Some(match scalar.kind_and_len() {
+            (ScalarKind::Int, size) => Self::Int { size: size as u8, signed: true },
+            (ScalarKind::Uint, size) => Self::Int { size: size as u8, signed: false },
+            (ScalarKind::Float, size) => Self::Float { size: size as u8 },
+            (ScalarKind::Bool, _) => Self::Bool,
+            (ScalarKind::Ascii, len) => Self::Ascii(len),
+            (ScalarKind::Ucs4, len) => Self::Ucs4(len),
+            (ScalarKind::Complex, _) => return None,
+        })
+    }
+
+    /// Returns the type of integers and floats.
+    pub(crate) fn number(self) -> Option<Scalar> {
+        match self {
+            Self::Int { size, signed: true } => Scalar::number(ScalarKind::Int, size.into()),
+            Self::Int { size, signed: false } => Scalar::number(ScalarKind::Uint, size.into()),
+            Self::Float { size } => Scalar::number(ScalarKind::Float, size.into()),
+            _ => None,
+        }
+    }
+
     /// Returns the length of an element in the array, in bytes.
     pub(crate) fn size(self) -> u64 {
         match self {

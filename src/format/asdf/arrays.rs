@@ -47,7 +47,7 @@ pub(super) use facts::{each, each_reference};
 pub(super) use layout::own_mask;
 pub(super) use masks::{can_be_broadcast, equal_to};
 pub(super) use node_paths::{NAMES, NodePaths, path_in_tree};
-pub(super) use npy::{content as npy_content, scalar_descr};
+pub(super) use npy::content as npy_content;
 #[cfg(test)]
 pub(super) use survey::{ArrayBlocks, UnsurveyedTree, find};
 pub(super) use survey::{FoundArrays, surveyed};

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use self::data::HduArray;
 use self::header::{Header, RECORD, read_fully};
 use super::head::recognises;
-use super::ndarray::{Byteorder, Datatype, FITS, Mask, Ndarray, Number, Shape, Source as ArrayPlace};
+use super::ndarray::{ByteOrder, Datatype, FITS, Mask, Ndarray, Number, Shape, Source as ArrayPlace};
 use crate::content::names::ViewNames;
 use crate::content::{Content, Slice, Text};
 use crate::error::{Error, Result};
@@ -144,7 +144,7 @@ impl FitsFile {
         let of_hdu = self.array(source)?;
         array.shape = Some(Shape { streamed: false, dimensions: of_hdu.dimensions.clone() });
         array.datatype = Some(of_hdu.datatype.clone());
-        array.byteorder = Some(Byteorder::Big);
+        array.byteorder = Some(ByteOrder::Big);
         array.offset = 0;
         array.strides = None;
         if array.mask == Mask::None {

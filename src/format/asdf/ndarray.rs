@@ -19,8 +19,9 @@ mod inline;
 mod masks;
 mod records;
 
+pub(crate) use crate::content::{ByteOrder, Scalar};
 pub(crate) use complex::{complex, with_j};
-pub(crate) use datatype::{Byteorder, Datatype, Field, Scalar};
+pub(crate) use datatype::{Datatype, Field};
 pub(crate) use extent::TooLarge;
 pub(crate) use inline::Inline;
 
@@ -69,7 +70,7 @@ pub struct Ndarray {
     /// The type of the elements. `None` if an array in the tree does not state it.
     pub datatype: Option<Datatype>,
     /// The byte order of the elements, unless a field has its own.
-    pub byteorder: Option<Byteorder>,
+    pub byteorder: Option<ByteOrder>,
     /// The offset of the first element in the block's data, in bytes.
     pub offset: u64,
     /// The distance in bytes from one element to the next in each dimension; `None` for contiguous elements
@@ -190,7 +191,7 @@ impl Ndarray {
         let datatype = node.get("datatype").or_else(|| node.get("dtype").filter(|_| old));
         let datatype = datatype.map(|value| Datatype::read(value, old)).transpose()?;
         let shape = node.get("shape").map(Shape::read).transpose()?;
-        let byteorder = node.get("byteorder").map(Byteorder::read).transpose()?;
+        let byteorder = node.get("byteorder").map(ByteOrder::read).transpose()?;
         let mut array = match (node.get("source"), node.get(INLINE_KEY)) {
             (Some(source), Some(_)) => return fault(source, "an ndarray has both \"source\" and \"data\""),
             (None, None) => return fault(node, "an ndarray has neither \"source\" nor \"data\""),

@@ -20,7 +20,6 @@
 mod chunks;
 mod integer;
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use crate::content::{Content, Soundness, read_exact_at};
@@ -164,8 +163,8 @@ impl Content for Quantized {
         Ok(done)
     }
 
-    fn ranges(&self) -> Vec<Range<u64>> {
-        self.chunks.packed.ranges()
+    fn made_of(&self) -> &[Arc<dyn Content>] {
+        std::slice::from_ref(&self.chunks.packed)
     }
 
     fn is_slow(&self) -> bool {

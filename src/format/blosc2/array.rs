@@ -15,9 +15,9 @@ use super::{meta, msgpack};
 use crate::codec::blosc::metalayer::Layer;
 use crate::codec::blosc::{FrameChunks, Payload};
 use crate::content::tile::{Tiled, Tiling};
-use crate::content::{Content, Division, Grid, GridChunks, Text};
+use crate::content::{ByteOrder, Content, Datatype, Division, Grid, GridChunks, Text};
 use crate::error::{Error, Result};
-use crate::format::dtype::{Dtype, elements, shape};
+use crate::format::dtype::{dtype, elements, shape};
 
 /// The metalayer of an array in chunks and blocks.
 pub(super) const B2ND: &str = "b2nd";
@@ -30,8 +30,9 @@ const MAX_DIMENSIONS: usize = 16;
 /// An array whose elements are the chunks of a frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Array {
-    /// The type of an element as a Python literal.
-    pub(super) descr: String,
+    /// The type of an element.
+    pub(super) datatype: Datatype,
+    pub(super) byteorder: ByteOrder,
     /// The size of an element in bytes.
     pub(super) item: u64,
     /// Elements along each axis.
@@ -66,6 +67,16 @@ impl Array {
         }
     }
 
+    fn new(
+        dtype: Option<(Datatype, ByteOrder)>,
+        shape: Vec<u64>,
+        cut: Option<Cut>,
+    ) -> std::result::Result<Self, String> {
+        let (datatype, byteorder) = dtype.ok_or("has a dtype that can't be shown as an array")?;
+        let item = datatype.size().unwrap_or_default();
+        Ok(Self { datatype, byteorder, item, shape, cut })
+    }
+
     fn in_blocks(layer: &[u8], chunks: &FrameChunks) -> std::result::Result<Self, String> {
         let value = msgpack::value(layer).ok_or("has a broken description")?;
         let value = value.as_array().map_or(&[][..], Vec::as_slice);
@@ -81,12 +92,11 @@ impl Array {
         }
         let dtype = match rest {
             // Before the type was kept, an element was a text of bytes.
-            [] => Dtype::of(&format!("|S{}", chunks.frame().typesize).into()),
-            [format, dtype, ..] if format.as_u64() == Some(0) => Dtype::of(dtype),
+            [] => Some((Datatype::Ascii(chunks.frame().typesize.into()), ByteOrder::Little)),
+            [format, dtype, ..] if format.as_u64() == Some(0) => self::dtype(dtype),
             _ => None,
         };
-        let dtype = dtype.ok_or("has a dtype that can't be shown as an array")?;
-        let array = Self { descr: dtype.descr, item: dtype.size, shape, cut: Some(Cut { chunk, block }) };
+        let array = Self::new(dtype, shape, Some(Cut { chunk, block }))?;
         array.check_chunks(chunks)?;
         Ok(array)
     }
@@ -96,8 +106,7 @@ impl Array {
             return Err("has a broken description".to_owned());
         };
         let shape = shape(lens).ok_or("has an invalid shape")?;
-        let dtype = Dtype::of(dtype).ok_or("has a dtype that can't be shown as an array")?;
-        let array = Self { descr: dtype.descr, item: dtype.size, shape, cut: None };
+        let array = Self::new(self::dtype(dtype), shape, None)?;
         if array.size() == Some(chunks.frame().nbytes) {
             Ok(array)
         } else {

@@ -8,7 +8,7 @@ use super::{NAME, elsewhere, facts, tree};
 use crate::codec::blosc::metalayer::Layer;
 use crate::codec::blosc::{FrameChunks, Payload, frame};
 use crate::content::dir::{Attributes, Node};
-use crate::content::{Content, Slice, Text, UnreadableText, npy};
+use crate::content::{self, Content, Slice, Text, UnreadableText, npy};
 use crate::error::{self, Error, Result, if_readable};
 use crate::format::{
     ArrayFacts, ArraySource, Block, Container, Context, Defect, ElementType, IN_BLOCKS, Severity, Views,
@@ -133,7 +133,7 @@ impl Container for Blosc2File {
             let is_one = self.chunks.count() == 1;
             take(ArrayFacts {
                 path: "data".to_owned(),
-                datatype: ElementType::of_numpy(&array.descr),
+                datatype: ElementType::of(&array.datatype),
                 shape: array.shape.clone(),
                 source: if is_one { ArraySource::Block(0) } else { ArraySource::Text(IN_BLOCKS.to_owned()) },
             });
@@ -193,7 +193,13 @@ impl Views for Blosc2File {
         let described = self.described()?;
         if let Some(array) = self.array()?
             && let Ok(elements) = array.elements(&self.payload)
-            && let Ok(npy) = npy::array(&array.descr, false, &array.shape, elements)
+            && let Ok(npy) = npy::file(content::Array {
+                datatype: array.datatype.clone(),
+                byteorder: array.byteorder,
+                fortran_order: false,
+                shape: array.shape.clone(),
+                elements,
+            })
         {
             views.push(("arrays", buffered::arrays(npy)));
         }

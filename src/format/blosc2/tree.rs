@@ -33,7 +33,7 @@ struct Tree<'a> {
 
 #[derive(Serialize)]
 struct ArrayForm<'a> {
-    descr: &'a str,
+    descr: String,
     shape: &'a [u64],
     #[serde(skip_serializing_if = "Option::is_none")]
     chunkshape: Option<&'a [u64]>,
@@ -69,7 +69,7 @@ pub(super) fn text(chunks: &FrameChunks, array: Option<&Array>, meta: &Meta) -> 
             .map(|filter| filter.name())
             .collect(),
         array: array.map(|array| ArrayForm {
-            descr: &array.descr,
+            descr: array.datatype.descr(array.byteorder),
             shape: &array.shape,
             chunkshape: cut.map(|cut| &cut.chunk[..]),
             blockshape: cut.map(|cut| &cut.block[..]),

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::content::literal;
+use crate::content::{ByteOrder, Datatype, literal};
 use crate::error::Result;
-use crate::format::dtype::{Dtype, elements, shape};
+use crate::format::dtype::{dtype, elements, shape};
 
 /// The metadata of a file.
 #[derive(Debug)]
@@ -33,8 +33,10 @@ impl Metadata {
 /// An array whose elements are the payload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Array {
-    /// Data type as a Python literal.
-    pub descr: String,
+    /// The type of an element.
+    pub datatype: Datatype,
+    /// The order of the bytes of an element.
+    pub byteorder: ByteOrder,
     /// True if the first index varies fastest.
     pub fortran_order: bool,
     /// Elements along each axis.
@@ -55,15 +57,16 @@ impl Array {
 
     fn read(metadata: &Value) -> std::result::Result<Self, String> {
         let value = |key: &str| metadata.get(key).ok_or_else(|| format!("has no {key}"));
-        let dtype = Dtype::of(value("dtype")?).ok_or("has a dtype that can't be shown as an array")?;
+        let dtype = dtype(value("dtype")?);
+        let (datatype, byteorder) = dtype.ok_or("has a dtype that can't be shown as an array")?;
         let shape = shape(value("shape")?).ok_or("has an invalid shape")?;
         let fortran_order = match metadata.get("order").map(Value::as_str) {
             None | Some(Some("C")) => false,
             Some(Some("F")) => true,
             Some(_) => return Err("has an order that is neither C nor F".to_owned()),
         };
-        let size = elements(&shape).and_then(|count| count.checked_mul(dtype.size));
+        let size = elements(&shape).zip(datatype.size()).and_then(|(count, item)| count.checked_mul(item));
         let size = size.ok_or("has a shape that is larger than any file")?;
-        Ok(Self { descr: dtype.descr, fortran_order, shape, size })
+        Ok(Self { datatype, byteorder, fortran_order, shape, size })
     }
 }

@@ -14,7 +14,7 @@ use super::refs::FileArray;
 use super::{NAME, check, facts, tree};
 use crate::codec::blosc::{Buffer, Buffers, DecodedRun, Payload};
 use crate::content::dir::{Attributes, File, Node};
-use crate::content::{Content, Text, UnreadableText, npy};
+use crate::content::{self, Content, Text, UnreadableText, npy};
 use crate::error::{self, Error, Result, if_readable};
 use crate::format::references::{self, RefsFile};
 use crate::format::{
@@ -189,7 +189,7 @@ impl Container for BloscpackFile {
         if let Some(array) = self.array()? {
             take(ArrayFacts {
                 path: "data".to_owned(),
-                datatype: ElementType::of_numpy(&array.descr),
+                datatype: ElementType::of(&array.datatype),
                 shape: array.shape.clone(),
                 source: ArraySource::Block(0),
             });
@@ -225,7 +225,13 @@ impl Views for BloscpackFile {
         let payload = self.payload().map(Payload::content);
         let mut views = vec![("data.bin", buffered::file(payload.clone()))];
         if let (Some(array), Some(payload)) = (self.array()?, if_readable(payload)?)
-            && let Ok(array) = npy::array(&array.descr, array.fortran_order, &array.shape, payload)
+            && let Ok(array) = npy::file(content::Array {
+                datatype: array.datatype.clone(),
+                byteorder: array.byteorder,
+                fortran_order: array.fortran_order,
+                shape: array.shape.clone(),
+                elements: payload,
+            })
         {
             views.push(("arrays", buffered::arrays(array)));
         }

@@ -9,6 +9,7 @@ use super::cursor::Cursor;
 use super::header::{Header, Layout};
 use crate::codec::{Codec, blosc};
 use crate::content::zarr::{References, ZarrArray, chunks_of};
+use crate::content::{ByteOrder, Datatype};
 use crate::error::Result;
 use crate::format::dtype::elements;
 use crate::format::references::{Left, Listed, MAX_CHUNKS, Plan, ReferencedArrays, too_many};
@@ -72,11 +73,11 @@ impl FileArray {
     }
 
     fn plan(&self) -> std::result::Result<ArrayPlan, Left> {
-        let Array { descr, fortran_order, shape, size } = self.described()?;
+        let Array { datatype, byteorder, fortran_order, shape, size } = self.described()?;
         if fortran_order && shape.len() > 1 {
             return Err("its elements are not in C order".into());
         }
-        let dtype = dtype_of(&descr)?;
+        let dtype = dtype_of(&datatype, byteorder)?;
         let (chunks, count) = if shape.contains(&0) {
             (shape.iter().map(|len| (*len).max(1)).collect(), 0)
         } else {
@@ -115,17 +116,14 @@ impl FileArray {
 }
 
 /// Returns the type for Zarr.
-fn dtype_of(descr: &str) -> std::result::Result<String, Left> {
-    let dtype = descr.strip_prefix('\'').and_then(|descr| descr.strip_suffix('\''));
-    let dtype = dtype.ok_or("its type is structured")?;
-    let kind = dtype.get(1..2).unwrap_or_default();
-    let digits = dtype.get(2..).unwrap_or_default();
-    let digits = digits.split_once('[').map_or(digits, |(digits, _)| digits);
-    match (kind, digits.parse().unwrap_or(0)) {
-        (_, 0) => Err(NO_BYTES.into()),
-        ("f", 9..) | ("c", 17..) => Err("Zarr has no long double".into()),
-        ("M" | "m", _) if !dtype.contains('[') => Err("its times have no unit".into()),
-        _ => Ok(dtype.to_owned()),
+fn dtype_of(datatype: &Datatype, byteorder: ByteOrder) -> std::result::Result<String, Left> {
+    let other = if let Datatype::Other(name) = datatype { name.get(1..).unwrap_or_default() } else { "" };
+    match datatype {
+        Datatype::Record(_) => Err("its type is structured".into()),
+        _ if datatype.size() == Some(0) => Err(NO_BYTES.into()),
+        _ if other.starts_with(['f', 'c']) => Err("Zarr has no long double".into()),
+        _ if other.starts_with(['M', 'm']) && !other.contains('[') => Err("its times have no unit".into()),
+        _ => Ok(datatype.descr(byteorder).trim_matches('\'').to_owned()),
     }
 }
 

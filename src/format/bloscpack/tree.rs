@@ -39,7 +39,7 @@ struct Tree<'a> {
 
 #[derive(Serialize)]
 struct ArrayForm<'a> {
-    descr: &'a str,
+    descr: String,
     fortran_order: bool,
     shape: &'a [u64],
 }
@@ -90,7 +90,7 @@ pub(super) fn text(fields: &TreeFields<'_>) -> Vec<u8> {
         offsets: header.offsets.is_some(),
         payload_size: fields.size,
         array: fields.array.map(|array| ArrayForm {
-            descr: &array.descr,
+            descr: array.datatype.descr(array.byteorder),
             fortran_order: array.fortran_order,
             shape: &array.shape,
         }),

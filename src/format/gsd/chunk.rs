@@ -21,9 +21,7 @@ pub(crate) fn ending(entry: &IndexEntry) -> &'static str {
 pub(crate) fn content(file: &GsdFile, entry: &IndexEntry) -> Result<Arc<dyn Content>> {
     let data = Arc::new(file.data(entry)?);
     match entry.element() {
-        Some(element) if !element.is_text() => {
-            npy::array(&format!("'{}'", element.descr), false, &entry.shape(), data)
-        }
+        Some(element) if !element.is_text() => npy::little_endian(element.scalar, entry.shape(), data),
         _ => Ok(data),
     }
 }

@@ -6,6 +6,7 @@
 //! ```
 
 use super::header::{SIZE, u16_at, u32_at, u64_at};
+use crate::content::Scalar;
 use crate::error::{Error, Result};
 
 /// An element type.
@@ -13,41 +14,44 @@ use crate::error::{Error, Result};
 pub(crate) struct Element {
     /// NumPy's name of the type; `character` is UTF-8.
     pub name: &'static str,
-    /// The `descr` of a `.npy` header, without quotes.
-    pub descr: &'static str,
-    /// Bytes per element.
-    pub size: u64,
+    /// The type in an array.
+    pub scalar: Scalar,
 }
 
 impl Element {
+    /// Returns the size of an element in bytes.
+    pub(crate) fn size(&self) -> u64 {
+        self.scalar.size().unwrap_or_default()
+    }
+
     /// True for the characters of a text.
     pub(crate) fn is_text(&self) -> bool {
         self.name == "character"
     }
 }
 
-const fn element(name: &'static str, descr: &'static str, size: u64) -> Element {
-    Element { name, descr, size }
+const fn number(scalar: Scalar) -> Element {
+    Element { name: scalar.name(), scalar }
 }
 
 /// The types by number, from 1 on. The last one came with version 2.1.
 const ELEMENTS: [Element; 11] = [
-    element("uint8", "|u1", 1),
-    element("uint16", "<u2", 2),
-    element("uint32", "<u4", 4),
-    element("uint64", "<u8", 8),
-    element("int8", "|i1", 1),
-    element("int16", "<i2", 2),
-    element("int32", "<i4", 4),
-    element("int64", "<i8", 8),
-    element("float32", "<f4", 4),
-    element("float64", "<f8", 8),
-    element("character", "|u1", 1),
+    number(Scalar::Uint8),
+    number(Scalar::Uint16),
+    number(Scalar::Uint32),
+    number(Scalar::Uint64),
+    number(Scalar::Int8),
+    number(Scalar::Int16),
+    number(Scalar::Int32),
+    number(Scalar::Int64),
+    number(Scalar::Float32),
+    number(Scalar::Float64),
+    Element { name: "character", scalar: Scalar::Uint8 },
 ];
 
-/// Returns the number of the type with this `descr`.
-pub(crate) fn kind_of(descr: &str) -> Option<u8> {
-    let at = ELEMENTS.iter().position(|element| element.descr == descr)?;
+/// Returns the number of a type.
+pub(crate) fn kind_of(scalar: Scalar) -> Option<u8> {
+    let at = ELEMENTS.iter().position(|element| element.scalar == scalar)?;
     u8::try_from(at + 1).ok()
 }
 
@@ -128,7 +132,7 @@ impl IndexEntry {
 
     /// Returns the size of the data in bytes; `None` if it exceeds every possible file size.
     pub(crate) fn bytes(&self) -> Option<u64> {
-        let bytes = self.n.checked_mul(self.m.into())?.checked_mul(self.element()?.size)?;
+        let bytes = self.n.checked_mul(self.m.into())?.checked_mul(self.element()?.size())?;
         (bytes <= i64::MAX as u64).then_some(bytes)
     }
 

@@ -5,6 +5,7 @@
 //! from frame 0 only if both frames have equally many particles or bonds.
 
 use super::header::Version;
+use crate::content::Scalar;
 
 /// The name of the schema in the header of a file.
 pub(crate) const NAME: &[u8] = b"hoomd";
@@ -27,8 +28,7 @@ pub(crate) enum Rule {
 /// Numbers of one type: a default value, or one row of a default value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Numbers {
-    /// The `descr` of a `.npy` header.
-    pub(crate) descr: &'static str,
+    pub(crate) scalar: Scalar,
     /// Number of columns; `None` for a single number.
     pub(crate) columns: Option<u64>,
     /// The bytes of the numbers.
@@ -55,38 +55,38 @@ pub(crate) struct Group {
 
 /// Returns the default of names and shapes: one row of these characters, or no row.
 const fn words(bytes: &'static [u8]) -> Numbers {
-    Numbers { descr: "'|i1'", columns: Some(bytes.len() as u64), bytes }
+    Numbers { scalar: Scalar::Int8, columns: Some(bytes.len() as u64), bytes }
 }
 
-const fn number(descr: &'static str, bytes: &'static [u8]) -> Numbers {
-    Numbers { descr, columns: None, bytes }
+const fn number(scalar: Scalar, bytes: &'static [u8]) -> Numbers {
+    Numbers { scalar, columns: None, bytes }
 }
 
-const fn row(descr: &'static str, columns: u64, bytes: &'static [u8]) -> Numbers {
-    Numbers { descr, columns: Some(columns), bytes }
+const fn row(scalar: Scalar, columns: u64, bytes: &'static [u8]) -> Numbers {
+    Numbers { scalar, columns: Some(columns), bytes }
 }
 
 const fn quantity(name: &'static str, rule: Rule, default: Numbers) -> Quantity {
     Quantity { name, rule, default }
 }
 
-const F4: &str = "'<f4'";
-const U4: &str = "'<u4'";
-const I4: &str = "'<i4'";
+const F4: Scalar = Scalar::Float32;
+const U4: Scalar = Scalar::Uint32;
+const I4: Scalar = Scalar::Int32;
 const ZEROS: [u8; 16] = [0; 16];
 const ONE: [u8; 4] = 1_f32.to_le_bytes();
 
 /// Returns a default of `columns` zeros of 4 bytes each.
-const fn zeros(descr: &'static str, columns: u64) -> Numbers {
+const fn zeros(scalar: Scalar, columns: u64) -> Numbers {
     let (bytes, _) = ZEROS.split_at(4 * columns as usize);
-    row(descr, columns, bytes)
+    row(scalar, columns, bytes)
 }
 
 const NO_NUMBER: Numbers = number(U4, &[0; 4]);
 
 /// The number of particles, bonds and so on. If there is no chunk, `gsd.hoomd` returns Python's integer 0,
 /// which NumPy saves as int64.
-const N: Quantity = quantity("N", Rule::Number, number("'<i8'", &[0; 8]));
+const N: Quantity = quantity("N", Rule::Number, number(Scalar::Int64, &[0; 8]));
 const TYPEID: Quantity = quantity("typeid", Rule::Rows, NO_NUMBER);
 const NO_TYPES: Quantity = quantity("types", Rule::Types, words(b""));
 
@@ -112,8 +112,8 @@ pub(crate) const GROUPS: &[Group] = &[
     Group {
         name: "configuration",
         quantities: &[
-            quantity("step", Rule::Number, number("'<u8'", &[0; 8])),
-            quantity("dimensions", Rule::Number, number("'|u1'", &[3])),
+            quantity("step", Rule::Number, number(Scalar::Uint64, &[0; 8])),
+            quantity("dimensions", Rule::Number, number(Scalar::Uint8, &[3])),
             quantity("box", Rule::WholeChunk, row(F4, 6, &BOX)),
         ],
     },
@@ -175,7 +175,7 @@ mod tests {
         for group in GROUPS {
             for quantity in group.quantities {
                 let default = quantity.default;
-                let size = u64::from(default.descr.as_bytes()[3] - b'0');
+                let size = default.scalar.size().unwrap();
                 let columns = default.columns.unwrap_or(1);
                 assert_eq!(default.bytes.len() as u64, size * columns, "{}/{}", group.name, quantity.name);
                 let is_number = quantity.rule == Rule::Number;

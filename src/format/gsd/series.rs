@@ -24,7 +24,7 @@ use super::{resolved, schema};
 use crate::content::dir::{Attributes, Dir, EntryKind, File, Node, Renewal, Signature};
 use crate::content::parquet::Column;
 use crate::content::shared_path::SharedPath;
-use crate::content::{Content, npy, read_exact_at};
+use crate::content::{ByteOrder, Content, Datatype, npy, read_exact_at};
 use crate::error::{Error, Result, if_readable};
 use crate::format;
 use gather::{Gather, Of, locked};
@@ -294,10 +294,10 @@ impl Series {
         let SeriesFile { chunks, spacing, is_frames } = &item.what;
         let bytes = chunks.first.bytes().filter(|_| !is_frames);
         let (Some(bytes), Some(element)) = (bytes, chunks.first.element()) else { return Ok(Some(None)) };
-        let (descr, shape) = array_of(element, chunks);
+        let (datatype, shape) = array_of(element, chunks);
         let stem = item.file.strip_suffix(ENDING).unwrap_or(&item.file);
         let path = item.dir.names().into_iter().chain([stem]).map(str::to_owned).collect();
-        let dtype = descr.trim_matches('\'').to_owned();
+        let dtype = datatype.descr(ByteOrder::Little).trim_matches('\'').to_owned();
         let cut = chunks.cut;
         let chunks = Gather::new(self.file.clone(), chunks.clone(), *spacing, Of::Data(bytes));
         Ok(Some(Some(ChunkSeries { path, dtype, shape, chunks, cut })))
@@ -383,25 +383,25 @@ fn content(file: &Arc<GsdFile>, shown: &SeriesFile) -> Result<Arc<dyn Content>> 
         let bytes = chunks.first.bytes();
         Of::Data(bytes.ok_or_else(|| Error::damaged("the chunks are larger than any file can be"))?)
     };
-    let (descr, shape) = match (shown.is_frames, chunks.first.element()) {
-        (true, _) => ("'<u8'".to_owned(), vec![chunks.count]),
+    let (datatype, shape) = match (shown.is_frames, chunks.first.element()) {
+        (true, _) => (Datatype::Uint64, vec![chunks.count]),
         (false, Some(element)) => array_of(element, chunks),
-        (false, None) => ("'|u1'".to_owned(), vec![chunks.count, 0]),
+        (false, None) => (Datatype::Uint8, vec![chunks.count, 0]),
     };
     let data = Gather::new(file.clone(), chunks.clone(), shown.spacing, of);
-    npy::array(&descr, false, &shape, Arc::new(data))
+    npy::little_endian(datatype, shape, Arc::new(data))
 }
 
 /// Returns type and shape of a series: the number of its chunks, then the shape of a chunk. If each
 /// chunk is one text, the texts are strings of their common length.
-fn array_of(element: &Element, chunks: &NameChunks) -> (String, Vec<u64>) {
+fn array_of(element: &Element, chunks: &NameChunks) -> (Datatype, Vec<u64>) {
     let IndexEntry { n, m, .. } = chunks.first;
     if element.is_text() && m == 1 && (1..=i32::MAX as u64).contains(&n) {
-        return (format!("'|S{n}'"), vec![chunks.count]);
+        return (Datatype::Ascii(n), vec![chunks.count]);
     }
-    let descr = if element.is_text() { "|S1" } else { element.descr };
+    let datatype = if element.is_text() { Datatype::Ascii(1) } else { element.scalar.into() };
     let shape = std::iter::once(chunks.count).chain(chunks.first.shape());
-    (format!("'{descr}'"), shape.collect())
+    (datatype, shape.collect())
 }
 
 fn attributes(file: &GsdFile, chunks: &NameChunks) -> Attributes {

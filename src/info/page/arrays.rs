@@ -7,8 +7,7 @@ use std::sync::Arc;
 use super::html::{cut, escape, link, link_by_ending};
 use super::{Plan, Slot};
 use crate::content::dir::{Dir, EntryKind, Node};
-use crate::content::npy::{self, NpyFile};
-use crate::content::{ByteOrder, Content, Datatype};
+use crate::content::{ByteOrder, Content, Datatype, array, literal};
 use crate::error::{Error, Result};
 use crate::format::{ArrayFacts, ArraySource, Container, ElementType};
 use crate::info::ContainerBlocks;
@@ -144,14 +143,14 @@ impl Views {
     /// Returns the elements of an array.
     pub(super) fn elements(&self, path: &str) -> Result<Option<Elements>> {
         let Some(content) = self.content("arrays", &format!("{path}.npy"))? else { return Ok(None) };
-        let Some(npy) = NpyFile::of(&*content) else { return Ok(None) };
-        let (datatype, byteorder) = Datatype::of_numpy(&npy.descr);
-        let Some(item) = datatype.size().filter(|size| *size > 0) else { return Ok(None) };
-        let count = npy.shape.iter().try_fold(1_u64, |count, len| count.checked_mul(*len));
+        let Some(array) = array::Array::of(&*content) else { return Ok(None) };
+        let Some(item) = array.datatype.size().filter(|size| *size > 0) else { return Ok(None) };
+        let count = array.shape.iter().try_fold(1_u64, |count, len| count.checked_mul(*len));
         let Some(count) = count.filter(|count| count.checked_mul(item).is_some()) else {
             return Err(Error::damaged("the array is too large"));
         };
-        Ok(Some(Elements { datatype, byteorder, item, count, content: npy.elements.clone() }))
+        let array::Array { datatype, byteorder, elements: content, .. } = array.clone();
+        Ok(Some(Elements { datatype, byteorder, item, count, content }))
     }
 
     /// True if the file has frames of particles.
@@ -395,7 +394,7 @@ pub(super) fn keys(path: &str) -> String {
     }
     let index = |key: &str| match key.parse::<u64>() {
         Ok(number) => format!("[{number}]"),
-        Err(_) => format!("[{}]", npy::literal(key)),
+        Err(_) => format!("[{}]", literal::quoted(key)),
     };
     path.strip_suffix("/value").unwrap_or(path).split('/').map(index).collect()
 }

@@ -3,7 +3,7 @@
 use super::arrays::{ArrayRow, Views};
 use super::html::{escape, grouped};
 use super::sample::{Budget, Sample};
-use crate::content::{ByteOrder, Datatype, read_exact_at};
+use crate::content::{ByteOrder, Scalar, ScalarKind, read_exact_at};
 use crate::error::Result;
 use crate::product::flag_name;
 
@@ -15,17 +15,8 @@ const PIECE: u64 = 256 << 10;
 /// Returns how many elements have each flag.
 pub(super) fn html(views: &Views, row: &ArrayRow, telescope: &str, budget: &mut Budget) -> Result<String> {
     let Some(elements) = views.elements(&row.path)? else { return Ok(String::new()) };
-    let is_integer = matches!(
-        elements.datatype,
-        Datatype::Int8
-            | Datatype::Int16
-            | Datatype::Int32
-            | Datatype::Int64
-            | Datatype::Uint8
-            | Datatype::Uint16
-            | Datatype::Uint32
-            | Datatype::Uint64
-    );
+    let kind = elements.datatype.scalar().map(Scalar::kind);
+    let is_integer = matches!(kind, Some(ScalarKind::Int | ScalarKind::Uint));
     if !is_integer || elements.count == 0 {
         return Ok(String::new());
     }

@@ -4,8 +4,7 @@ use super::Slot;
 use super::arrays::{ArrayRow, Views, shape_of};
 use super::html::{cut, escape};
 use super::sample::{self, Budget};
-use crate::content::Datatype;
-use crate::content::npy::NpyFile;
+use crate::content::{Array, Datatype};
 use crate::error::{Kind, Result};
 
 /// Returns the cells of an array in another file, which is opened, unless it may be on a server.
@@ -26,16 +25,18 @@ pub(super) fn cells(views: &Views, row: &ArrayRow, budget: &mut Budget) -> Resul
         Err(error) if error.kind() == Kind::Changed => return Err(error),
         Err(error) => return Ok(unknown(&error.message())),
     };
-    let Some(npy) = NpyFile::of(&*content) else { return Ok(no_array()) };
-    let datatype = match Datatype::of_numpy(&npy.descr).0 {
+    let Some(array) = Array::of(&*content) else { return Ok(no_array()) };
+    let datatype = match &array.datatype {
         Datatype::Record(fields) => format!("{} fields", fields.len()),
-        Datatype::Ascii(_) | Datatype::Ucs4(_) | Datatype::Other(_) => cut(&npy.descr, 40),
-        number => format!("{number:?}").to_lowercase(),
+        Datatype::Ascii(_) | Datatype::Ucs4(_) | Datatype::Other(_) => {
+            cut(&array.datatype.descr(array.byteorder), 40)
+        }
+        number => number.to_string(),
     };
     let fits = views.content("fits", &format!("{}.fits", row.path));
     let mut row = row.clone();
     row.has_fits = matches!(fits, Ok(Some(_)));
-    let shape = cut(&shape_of(&npy.shape), 100);
+    let shape = cut(&shape_of(&array.shape), 100);
     let type_and_shape = format!("<td>{}</td><td class=\"whole\">{}</td>", escape(&datatype), escape(&shape));
     let numbers = match sample::statistics(views, &row, budget) {
         Ok(numbers) => numbers,

@@ -2,7 +2,10 @@
 
 use super::arrays::{ArrayRow, Elements, Views};
 use super::html::{escape, grouped};
-use crate::content::{ByteOrder, Content, Datatype, float16, on_server, read_exact_at, short_number};
+use crate::content::numbers::{ToNumber, to_number};
+use crate::content::{
+    ByteOrder, Content, Datatype, Scalar, ScalarKind, on_server, read_exact_at, short_number,
+};
 use crate::error::Result;
 
 /// Maximum number of bytes that are read of an array, of a local file and of one on a server.
@@ -138,44 +141,26 @@ fn read_runs(content: &dyn Content, starts: &[u64], item: u64, len: u64) -> Resu
     Ok(runs)
 }
 
-/// Returns the first eight bytes of an element as a number without sign.
-pub(super) fn unsigned(byteorder: ByteOrder, bytes: &[u8]) -> u64 {
-    let mut ordered = [0; 8];
-    let len = bytes.len().min(8);
-    ordered[..len].copy_from_slice(&bytes[..len]);
-    if byteorder == ByteOrder::Big {
-        ordered[..len].reverse();
-    }
-    u64::from_le_bytes(ordered)
-}
-
-/// Returns the number in the bytes of an element; `None` if the type is not that of a real number.
-pub(super) fn to_number(datatype: &Datatype, byteorder: ByteOrder, bytes: &[u8]) -> Option<f64> {
-    let unsigned = unsigned(byteorder, bytes);
-    Some(match datatype {
-        Datatype::Bool8 => f64::from(u8::from(unsigned != 0)),
-        Datatype::Uint8 | Datatype::Uint16 | Datatype::Uint32 | Datatype::Uint64 => unsigned as f64,
-        Datatype::Int8 => f64::from(unsigned as i8),
-        Datatype::Int16 => f64::from(unsigned as i16),
-        Datatype::Int32 => f64::from(unsigned as i32),
-        Datatype::Int64 => unsigned as i64 as f64,
-        Datatype::Float16 => f64::from(float16(unsigned as u16)),
-        Datatype::Float32 => f64::from(f32::from_bits(unsigned as u32)),
-        Datatype::Float64 => f64::from_bits(unsigned),
-        _ => return None,
-    })
+/// Returns the function that reads a real number; `None` if the type is not that of one.
+pub(super) fn to_real(scalar: Option<Scalar>, byteorder: ByteOrder) -> Option<ToNumber> {
+    to_number(scalar.filter(|scalar| scalar.kind() != ScalarKind::Complex)?, byteorder)
 }
 
 impl Elements {
     /// True if the elements are real numbers.
     pub(super) fn are_numbers(&self) -> bool {
-        to_number(&self.datatype, self.byteorder, &[0; 8]).is_some()
+        self.to_real().is_some()
     }
 
     /// Returns the numbers in some bytes.
     pub(super) fn numbers<'b>(&'b self, bytes: &'b [u8]) -> impl Iterator<Item = f64> + 'b {
         let elements = bytes.chunks_exact(usize::try_from(self.item).unwrap_or(usize::MAX));
-        elements.filter_map(|element| to_number(&self.datatype, self.byteorder, element))
+        let to_real = self.to_real();
+        elements.filter_map(move |element| to_real.map(|to_real| to_real(element)))
+    }
+
+    fn to_real(&self) -> Option<ToNumber> {
+        to_real(self.datatype.scalar(), self.byteorder)
     }
 }
 

@@ -3,9 +3,10 @@
 use super::arrays::Views;
 use super::html::{cut, escape};
 use super::plot::Curve;
-use super::sample::{Budget, Sample, to_number, unsigned};
+use super::sample::{Budget, Sample, to_real};
+use crate::content::numbers::integer;
 use crate::content::parquet::{Element, ParquetTable, TableColumn};
-use crate::content::{ByteOrder, Datatype, read_exact_at, short_number};
+use crate::content::{ByteOrder, Scalar, read_exact_at, short_number};
 use crate::error::Result;
 use crate::time::instant;
 
@@ -109,50 +110,26 @@ fn cell(column: &TableColumn<'_>, row: u64) -> Result<String> {
     })
 }
 
-/// Returns the type of the numbers in a column; `None` if they are none.
-fn datatype_of(element: Element) -> Option<Datatype> {
-    Some(match element {
-        Element::Int { size: 1, signed: true } => Datatype::Int8,
-        Element::Int { size: 2, signed: true } => Datatype::Int16,
-        Element::Int { size: 4, signed: true } => Datatype::Int32,
-        Element::Int { signed: true, .. } => Datatype::Int64,
-        Element::Int { size: 1, .. } => Datatype::Uint8,
-        Element::Int { size: 2, .. } => Datatype::Uint16,
-        Element::Int { size: 4, .. } => Datatype::Uint32,
-        Element::Int { .. } => Datatype::Uint64,
-        Element::Float { size: 2 } => Datatype::Float16,
-        Element::Float { size: 4 } => Datatype::Float32,
-        Element::Float { .. } => Datatype::Float64,
-        _ => return None,
-    })
-}
-
 fn order_of(column: &TableColumn<'_>) -> ByteOrder {
     if column.big_endian { ByteOrder::Big } else { ByteOrder::Little }
-}
-
-fn integer(bytes: &[u8], byteorder: ByteOrder, is_signed: bool) -> String {
-    let len = bytes.len().min(8);
-    let unsigned = unsigned(byteorder, bytes);
-    if !is_signed || len == 0 {
-        return unsigned.to_string();
-    }
-    let unused = 64 - 8 * len as u32;
-    ((unsigned << unused) as i64 >> unused).to_string()
 }
 
 fn value(column: &TableColumn<'_>, bytes: &[u8]) -> String {
     let byteorder = order_of(column);
     match column.element {
-        Element::Int { signed, .. } => integer(bytes, byteorder, signed),
+        Element::Int { .. } => {
+            let integer = column.element.number().and_then(|scalar| integer(scalar, byteorder, bytes));
+            integer.map_or_else(String::new, |integer| integer.to_string())
+        }
         Element::Float { .. } => {
-            let datatype = datatype_of(column.element).unwrap_or(Datatype::Float64);
-            to_number(&datatype, byteorder, bytes).map_or_else(String::new, short_number)
+            let number = to_real(column.element.number(), byteorder).map(|to_real| to_real(bytes));
+            number.map_or_else(String::new, short_number)
         }
         Element::Bool => (bytes.first().is_some_and(|byte| *byte != 0)).to_string(),
         Element::Timestamp(timestamp) => {
-            let Ok(count) = integer(bytes, byteorder, true).parse::<i64>() else { return String::new() };
-            let seconds = count.div_euclid(if timestamp.nanos { 1_000_000_000 } else { 1_000_000 });
+            let count = integer(Scalar::Int64, byteorder, bytes).and_then(|count| i64::try_from(count).ok());
+            let seconds =
+                count.unwrap_or_default().div_euclid(if timestamp.nanos { 1_000_000_000 } else { 1_000_000 });
             instant((seconds, 0)).trim_end_matches('Z').to_owned()
         }
         Element::Ascii(_) => String::from_utf8_lossy(bytes).trim_end_matches('\0').to_owned(),
@@ -177,15 +154,14 @@ struct Read {
 }
 
 fn read(column: &TableColumn<'_>, rows: u64, budget: &mut Budget) -> Result<Option<Read>> {
-    let Some(datatype) = datatype_of(column.element).filter(|_| column.per_row == 1) else { return Ok(None) };
+    let to_real = to_real(column.element.number().filter(|_| column.per_row == 1), order_of(column));
+    let Some(to_real) = to_real else { return Ok(None) };
     let item = column.element.size();
     let sample = Sample::of(&**column.content, item, rows, budget)?;
     let mut numbers = Vec::new();
     for (first, run) in &sample.runs {
         for (row, bytes) in (*first..).zip(run.chunks_exact(usize::try_from(item).unwrap_or(8).max(1))) {
-            if let Some(number) = to_number(&datatype, order_of(column), bytes) {
-                numbers.push((row, number));
-            }
+            numbers.push((row, to_real(bytes)));
         }
     }
     Ok(Some(Read { name: name_of(column), numbers, words: sample.words }))

@@ -8,7 +8,6 @@ use asdf_mount::Result;
 use asdf_mount::internals::content::dir::{Dir, EntryKind, File, Node};
 use asdf_mount::internals::format::{self, Container, Context};
 use seekable::cache::Cache;
-use seekable::content::{Content, Text};
 use seekable::source::MemorySource;
 
 use crate::open::read;
@@ -86,6 +85,5 @@ pub(crate) fn walk(folder: &dyn Dir) -> BTreeMap<String, File> {
 
 /// Returns an array as numpy saves it.
 pub(crate) fn npy(descr: &str, shape: &[u64], data: &[u8]) -> Vec<u8> {
-    let data: Arc<dyn Content> = Arc::new(Text::new(data));
-    read(&*asdf_mount::internals::content::npy::array(descr, false, shape, data).unwrap()).unwrap()
+    [&asdf_mount::internals::content::npy::header(descr, false, shape)[..], data].concat()
 }

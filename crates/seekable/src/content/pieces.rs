@@ -1,9 +1,9 @@
 //! Several contents joined into one: for example, a generated header and stored data.
 
-use std::ops::Range;
+use std::any::Any;
 use std::sync::Arc;
 
-use super::{Content, SharedBytes, Soundness, Stored, fill};
+use super::{Content, SharedBytes, Stored, fill};
 use crate::error::{Error, Result};
 
 /// Contents joined into one.
@@ -12,15 +12,12 @@ use crate::error::{Error, Result};
 /// are shared. Only a read that spans pieces is copied.
 #[derive(Debug)]
 pub struct Pieces {
-    pieces: Vec<Piece>,
+    contents: Vec<Arc<dyn Content>>,
+    /// The end of each content in the whole.
+    ends: Vec<u64>,
     len: u64,
-}
-
-#[derive(Debug)]
-struct Piece {
-    content: Arc<dyn Content>,
-    /// The end of the piece in the whole.
-    end: u64,
+    /// The value that the bytes are a file of.
+    written: Option<Box<dyn Any + Send + Sync>>,
 }
 
 impl Pieces {
@@ -29,28 +26,33 @@ impl Pieces {
     /// # Errors
     /// Together they are longer than any file can be.
     pub fn new(contents: impl IntoIterator<Item = Arc<dyn Content>>) -> Result<Self> {
-        let mut pieces = Vec::new();
+        let contents: Vec<Arc<dyn Content>> = contents.into_iter().collect();
+        let mut ends = Vec::with_capacity(contents.len());
         let mut len = 0_u64;
-        for content in contents {
+        for content in &contents {
             let end = len.checked_add(content.len()).filter(|end| *end <= i64::MAX as u64);
             len = end.ok_or_else(|| Error::damaged("the data are longer than any file can be"))?;
-            pieces.push(Piece { content, end: len });
+            ends.push(len);
         }
-        Ok(Self { pieces, len })
+        Ok(Self { contents, ends, len, written: None })
     }
 
-    /// Returns the piece that holds byte `offset`, and the offset in that piece. At the end of the whole,
-    /// returns the last piece.
-    fn at(&self, offset: u64) -> Option<(&Piece, u64)> {
-        let index = self.pieces.partition_point(|piece| piece.end <= offset);
-        let piece = self.pieces.get(index).or_else(|| self.pieces.last().filter(|_| offset == self.len))?;
-        Some((piece, offset - piece.start()))
+    /// Notes the value that the bytes are a file of, such as an array.
+    #[must_use]
+    pub fn of_value(self, value: impl Any + Send + Sync) -> Self {
+        Self { written: Some(Box::new(value)), ..self }
     }
-}
 
-impl Piece {
-    fn start(&self) -> u64 {
-        self.end - self.content.len().min(self.end)
+    /// Returns the content that holds byte `offset`, and the offset in it. At the end of the whole, returns the last
+    /// content.
+    fn at(&self, offset: u64) -> Option<(&Arc<dyn Content>, u64)> {
+        let n = self.ends.partition_point(|end| *end <= offset);
+        let n = if offset == self.len { self.contents.len().checked_sub(1)? } else { n };
+        Some((self.contents.get(n)?, offset - self.start(n)))
+    }
+
+    fn start(&self, n: usize) -> u64 {
+        n.checked_sub(1).and_then(|before| self.ends.get(before)).copied().unwrap_or(0)
     }
 }
 
@@ -61,60 +63,44 @@ impl Content for Pieces {
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
         fill(buf, |done, room| {
-            let Some((piece, within)) = self.at(offset.saturating_add(done as u64)) else { return Ok(0) };
+            let Some((content, within)) = self.at(offset.saturating_add(done as u64)) else { return Ok(0) };
             // At the end of the whole, the read goes on to the last piece: its stream may have an error at
             // the end.
-            let wanted = match piece.content.len() - within {
+            let wanted = match content.len() - within {
                 0 => room.len(),
                 rest => rest.min(room.len() as u64) as usize,
             };
-            Ok(piece.content.read_at(within, &mut room[..wanted])?.min(wanted))
+            Ok(content.read_at(within, &mut room[..wanted])?.min(wanted))
         })
     }
 
-    fn ranges(&self) -> Vec<Range<u64>> {
-        self.pieces.iter().flat_map(|piece| piece.content.ranges()).collect()
+    fn written(&self) -> Option<&dyn Any> {
+        Some(&**self.written.as_ref()?)
+    }
+
+    fn made_of(&self) -> &[Arc<dyn Content>] {
+        &self.contents
+    }
+
+    fn first_broken(&self, n: usize, at: u64) -> u64 {
+        self.start(n).saturating_add(at)
     }
 
     fn stored_at(&self, offset: u64) -> Option<Stored<'_>> {
-        let (piece, within) = self.at(offset)?;
-        piece.content.stored_at(within)
+        let (content, within) = self.at(offset)?;
+        content.stored_at(within)
     }
 
     fn share(&self, offset: u64, len: usize, at_any_cost: bool) -> Option<SharedBytes> {
-        let (piece, within) = self.at(offset)?;
+        let (content, within) = self.at(offset)?;
         let wanted = (len as u64).min(self.len - offset);
-        let is_whole = piece.content.len() - within >= wanted;
-        if is_whole { piece.content.share(within, wanted as usize, at_any_cost) } else { None }
-    }
-
-    fn is_slow(&self) -> bool {
-        self.pieces.iter().any(|piece| piece.content.is_slow())
-    }
-
-    fn soundness(&self) -> Soundness {
-        let mut found = Soundness::Sound;
-        for piece in &self.pieces {
-            match piece.content.soundness() {
-                Soundness::Sound => {}
-                Soundness::Unknown => found = Soundness::Unknown,
-                Soundness::Broken(at) => return Soundness::Broken(piece.start().saturating_add(at)),
-            }
-        }
-        found
-    }
-
-    fn costs_a_pass(&self) -> bool {
-        self.pieces.iter().any(|piece| piece.content.costs_a_pass())
-    }
-
-    fn damage(&self) -> Option<Error> {
-        self.pieces.iter().find_map(|piece| piece.content.damage())
+        let is_whole = content.len() - within >= wanted;
+        if is_whole { content.share(within, wanted as usize, at_any_cost) } else { None }
     }
 
     fn inherit(&self, from: u64, damage: &Error) {
-        if let Some((piece, within)) = self.at(from) {
-            piece.content.inherit(within, damage);
+        if let Some((content, within)) = self.at(from) {
+            content.inherit(within, damage);
         }
     }
 }
@@ -122,7 +108,7 @@ impl Content for Pieces {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::content::{Slice, Text};
+    use crate::content::{Slice, Soundness, Text};
     use crate::source::{MemorySource, Source};
 
     fn joined(data: &[u8], offset: u64, len: u64) -> Pieces {

@@ -1,6 +1,5 @@
 //! A range of another content.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use super::{Content, SharedBytes, Soundness, Stored, on_server};
@@ -50,6 +49,10 @@ impl Content for ContentWindow {
         }
     }
 
+    fn made_of(&self) -> &[Arc<dyn Content>] {
+        std::slice::from_ref(&self.whole)
+    }
+
     fn stored(&self) -> Option<(&Arc<dyn crate::source::Source>, u64)> {
         let (source, start) = self.whole.stored()?;
         Some((source, start.checked_add(self.start)?))
@@ -61,22 +64,11 @@ impl Content for ContentWindow {
         Some(Stored { len, ..stored })
     }
 
-    fn ranges(&self) -> Vec<Range<u64>> {
-        match self.stored() {
-            Some((_, start)) => std::iter::once(start..start.saturating_add(self.len)).collect(),
-            None => self.whole.ranges(),
-        }
-    }
-
     fn share(&self, offset: u64, len: usize, at_any_cost: bool) -> Option<SharedBytes> {
         match self.there(offset, len) {
             0 => None,
             there => self.whole.share(self.start + offset, there, at_any_cost),
         }
-    }
-
-    fn is_slow(&self) -> bool {
-        self.whole.is_slow()
     }
 
     fn soundness(&self) -> Soundness {
@@ -85,10 +77,6 @@ impl Content for ContentWindow {
             Soundness::Broken(from) => Soundness::Broken(from.saturating_sub(self.start)),
             known => known,
         }
-    }
-
-    fn costs_a_pass(&self) -> bool {
-        self.whole.costs_a_pass()
     }
 
     fn damage(&self) -> Option<Error> {

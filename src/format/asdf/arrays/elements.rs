@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::super::external::unchanged;
 use super::super::ndarray::chunked::{ArrayChunks, Chunked};
-use super::super::ndarray::{Byteorder, Datatype, Ndarray, Number, Scalar, Source};
+use super::super::ndarray::{ByteOrder, Datatype, Ndarray, Number, Scalar, Source};
 use super::super::view::AsdfFile;
 use super::entry::{Masked, MaskedBy};
 use super::referred::array_of;
@@ -26,7 +26,7 @@ pub(in super::super) struct Elements {
     /// The type of an element.
     pub datatype: Datatype,
     /// The byte order, except for fields of a record that have a byte order of their own.
-    pub byteorder: Byteorder,
+    pub byteorder: ByteOrder,
     /// The order of the elements in `content`.
     pub order: Order,
     /// The elements, contiguous. If the block holds them in this order, its ranges are used without a copy.
@@ -63,7 +63,7 @@ impl Elements {
             }
         };
         // Document 002, "ndarray": `byteorder` is big by default.
-        let byteorder = array.byteorder.unwrap_or(Byteorder::Big);
+        let byteorder = array.byteorder.unwrap_or(ByteOrder::Big);
         Ok(Self { dimensions, datatype, byteorder, order: order.unwrap_or(Order::C), content })
     }
 
@@ -72,14 +72,14 @@ impl Elements {
         let content = content_in_tree(file, array, false)?;
         let dimensions = array.shape.as_ref().map(|shape| shape.dimensions.clone()).unwrap_or_default();
         let datatype = array.datatype.clone().ok_or_else(Self::unknown_type)?;
-        Ok(Self { dimensions, datatype, byteorder: Byteorder::Little, order: Order::C, content })
+        Ok(Self { dimensions, datatype, byteorder: ByteOrder::Little, order: Order::C, content })
     }
 
     /// Returns an array of booleans with the dimensions of these elements. `content` has a byte for each
     /// boolean.
     fn truths(&self, content: Arc<dyn Content>) -> Self {
         let datatype = Datatype::Scalar(Scalar::Bool8);
-        Self { datatype, byteorder: Byteorder::Little, content, ..self.clone() }
+        Self { datatype, byteorder: ByteOrder::Little, content, ..self.clone() }
     }
 
     /// Returns a boolean for each element: true if it equals `number`.
@@ -306,7 +306,7 @@ impl Origin {
                 Ok(Elements {
                     dimensions: array.dimensions.clone(),
                     datatype: array.datatype.clone(),
-                    byteorder: Byteorder::Big,
+                    byteorder: ByteOrder::Big,
                     order: Order::C,
                     content: fits.elements(source)?,
                 })
@@ -328,7 +328,7 @@ impl Origin {
                     blocks.fill.as_ref().map_or(no_fill, |fill| fill.bytes.clone()),
                 ),
                 ArrayChunks::Arrays(arrays) => {
-                    let byteorder = array.byteorder.unwrap_or(Byteorder::Big);
+                    let byteorder = array.byteorder.unwrap_or(ByteOrder::Big);
                     (
                         Arc::new(ListedChunks { file: file.clone(), arrays: arrays.clone(), byteorder }),
                         no_fill,
@@ -336,7 +336,7 @@ impl Origin {
                 }
             };
             let content = Arc::new(Grid::new(&dimensions, chunked.divisions.clone(), fill, chunks)?);
-            let byteorder = array.byteorder.unwrap_or(Byteorder::Big);
+            let byteorder = array.byteorder.unwrap_or(ByteOrder::Big);
             Ok(Elements { dimensions, datatype, byteorder, order: Order::C, content })
         };
         Self { elements: elements(), renewal: Renewal::Anew, blocks: Vec::new(), grows: false }
@@ -374,7 +374,7 @@ struct ListedChunks {
     file: Arc<AsdfFile>,
     arrays: Vec<Ndarray>,
     /// The byte order of the whole array.
-    byteorder: Byteorder,
+    byteorder: ByteOrder,
 }
 
 impl GridChunks for ListedChunks {

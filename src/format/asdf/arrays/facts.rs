@@ -1,6 +1,6 @@
 //! The arrays of a file as the catalogue describes them.
 
-use super::super::ndarray::{Byteorder, Datatype, Field, Ndarray, Scalar, Source};
+use super::super::ndarray::{ByteOrder, Datatype, Field, Ndarray, Scalar, Source};
 use super::super::view::AsdfFile;
 use super::entry::ArrayEntry;
 use super::survey::surveyed;
@@ -65,7 +65,7 @@ fn shape_of(array: &Ndarray, size: Option<u64>) -> Vec<u64> {
 
 /// Returns the type of an array's elements; without a name if the tree does not state it.
 fn datatype_of(array: &Ndarray) -> ElementType {
-    let byteorder = array.byteorder.unwrap_or(Byteorder::Big);
+    let byteorder = array.byteorder.unwrap_or(ByteOrder::Big);
     match &array.datatype {
         Some(datatype) => element_type(datatype, byteorder),
         None => ElementType::Named(String::new()),
@@ -73,11 +73,11 @@ fn datatype_of(array: &Ndarray) -> ElementType {
 }
 
 /// Returns a type as the standard writes it.
-pub(in super::super) fn element_type(datatype: &Datatype, byteorder: Byteorder) -> ElementType {
+pub(in super::super) fn element_type(datatype: &Datatype, byteorder: ByteOrder) -> ElementType {
     match datatype {
         Datatype::Scalar(Scalar::Ascii(len)) => ElementType::Text("ascii", *len),
         Datatype::Scalar(Scalar::Ucs4(len)) => ElementType::Text("ucs4", *len),
-        Datatype::Scalar(scalar) => ElementType::Named(format!("{scalar:?}").to_lowercase()),
+        Datatype::Scalar(scalar) => ElementType::Named(scalar.name().to_owned()),
         Datatype::Structured(fields) => {
             let field = |(n, field): (usize, &Field)| {
                 let byteorder = field.byteorder.unwrap_or(byteorder);
@@ -85,8 +85,8 @@ pub(in super::super) fn element_type(datatype: &Datatype, byteorder: Byteorder) 
                     name: field.name_at(n).into_owned(),
                     datatype: element_type(&field.datatype, byteorder),
                     byteorder: match byteorder {
-                        Byteorder::Big => "big",
-                        Byteorder::Little => "little",
+                        ByteOrder::Big => "big",
+                        ByteOrder::Little => "little",
                     },
                     shape: field.shape.clone(),
                 }

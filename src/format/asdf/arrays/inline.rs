@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use super::super::ndarray::{Byteorder, Datatype, Field, Inline, Ndarray, Scalar, Source};
+use super::super::ndarray::{ByteOrder, Datatype, Field, Inline, Ndarray, Scalar, Source};
 use super::value::Value;
 use crate::content::{Content, ContentWindow, Pieces, Text};
 use crate::decode::{Decoder, Sequential};
@@ -242,7 +242,7 @@ pub(super) struct Elements {
     text: Arc<TreeText>,
     place: Mark,
     /// Type and byte order of each value that makes up an element.
-    values: Arc<[(Scalar, Byteorder)]>,
+    values: Arc<[(Scalar, ByteOrder)]>,
     /// True for a stream of booleans, one for each element: true if the element is null.
     nulls: bool,
     /// Length of all elements, in bytes.
@@ -258,7 +258,7 @@ impl Elements {
             return Err(wrong());
         };
         let mut values = Vec::new();
-        flatten(datatype, Byteorder::Little, &mut values).ok_or_else(wrong)?;
+        flatten(datatype, ByteOrder::Little, &mut values).ok_or_else(wrong)?;
         let item = if nulls { Some(1) } else { datatype.size() };
         let dimensions = array.shape.iter().flat_map(|shape| &shape.dimensions);
         let len = dimensions.copied().try_fold(item.ok_or_else(wrong)?, u64::checked_mul);
@@ -276,7 +276,7 @@ const MAX_VALUES: usize = 1 << 16;
 
 /// Appends type and byte order of each value of an element, in the order of the values; `None` if there are
 /// more than [`MAX_VALUES`], or a type is unknown.
-fn flatten(datatype: &Datatype, byteorder: Byteorder, out: &mut Vec<(Scalar, Byteorder)>) -> Option<()> {
+fn flatten(datatype: &Datatype, byteorder: ByteOrder, out: &mut Vec<(Scalar, ByteOrder)>) -> Option<()> {
     match datatype {
         Datatype::Scalar(scalar) => out.push((*scalar, byteorder)),
         Datatype::Structured(fields) => {
@@ -309,7 +309,7 @@ impl Sequential for Elements {
 
 struct ElementDecoder {
     walk: Walk,
-    values: Arc<[(Scalar, Byteorder)]>,
+    values: Arc<[(Scalar, ByteOrder)]>,
     nulls: bool,
     /// Index of the next value in its element.
     next: usize,

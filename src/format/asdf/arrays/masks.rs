@@ -1,11 +1,10 @@
 //! Masks of arrays, as arrays of booleans.
 
-use std::ops::Range;
 use std::sync::Arc;
 
-use super::super::ndarray::{Byteorder, Datatype, Field, Number, Scalar};
-use super::value::half_as_float;
-use crate::content::{Content, Gather, Soundness, half, read_exact_at};
+use super::super::ndarray::{ByteOrder, Datatype, Field, Number, Scalar};
+use crate::content::numbers::integer;
+use crate::content::{Content, Gather, float16, half, read_exact_at};
 use crate::error::{Error, Result};
 
 /// Maximum number of bytes tested together, unless a single element is longer.
@@ -14,7 +13,7 @@ const SPAN: usize = 64 << 10;
 /// Returns a boolean for each element: true if it equals `number`.
 pub(in super::super) fn equal_to(
     elements: Arc<dyn Content>,
-    (scalar, byteorder): (Scalar, Byteorder),
+    (scalar, byteorder): (Scalar, ByteOrder),
     number: Number,
 ) -> Option<Arc<dyn Content>> {
     let test = Test::Equals(scalar, byteorder, number);
@@ -50,7 +49,7 @@ pub(super) fn values_null(
         if count > most - tests.len().min(most) {
             return Err(unknown());
         }
-        let byteorder = field.byteorder.unwrap_or(Byteorder::Big);
+        let byteorder = field.byteorder.unwrap_or(ByteOrder::Big);
         let test = null.map_or(Test::Never, |null| Test::Equals(scalar, byteorder, null));
         tests.extend(std::iter::repeat_n((size, test), count));
     }
@@ -116,7 +115,7 @@ fn strides(from: &[u64], to: &[u64]) -> Option<Vec<i64>> {
 /// A test of an element.
 #[derive(Clone, Copy, Debug)]
 enum Test {
-    Equals(Scalar, Byteorder, Number),
+    Equals(Scalar, ByteOrder, Number),
     NotZero,
     Never,
 }
@@ -130,7 +129,7 @@ impl Test {
                 let mut little = [0; 16];
                 let Some(bytes) = little.get_mut(..element.len()) else { return false };
                 bytes.copy_from_slice(element);
-                if byteorder == Byteorder::Big {
+                if byteorder == ByteOrder::Big {
                     let half = match scalar {
                         Scalar::Complex64 | Scalar::Complex128 => element.len() / 2,
                         _ => element.len(),
@@ -159,8 +158,8 @@ fn is_equal(scalar: Scalar, bytes: [u8; 16], number: Number) -> bool {
     let single = |value: f64| f64::from(value as f32);
     match scalar {
         Scalar::Float16 => {
-            let value = half_as_float(u16::from_le_bytes([bytes[0], bytes[1]]));
-            let wanted = half_as_float(half(number_re));
+            let value = f64::from(float16(u16::from_le_bytes([bytes[0], bytes[1]])));
+            let wanted = f64::from(float16(half(number_re)));
             if is_nan { value.is_nan() } else { value == wanted && number_im == 0.0 }
         }
         Scalar::Float32 | Scalar::Float64 => {
@@ -178,24 +177,14 @@ fn is_equal(scalar: Scalar, bytes: [u8; 16], number: Number) -> bool {
             if is_nan { re.is_nan() || im.is_nan() } else { (re, im) == wanted }
         }
         _ => {
-            let Some(value) = integer(scalar, bytes) else { return false };
+            let truth = || (scalar == Scalar::Bool8).then_some(i128::from(bytes[0] != 0));
+            let Some(value) = integer(scalar, ByteOrder::Little, &bytes).or_else(truth) else { return false };
             match number {
                 Number::Int(wanted) => value == wanted,
                 _ => value as f64 == number_re && number_im == 0.0,
             }
         }
     }
-}
-
-/// Returns the value of an integer or boolean element in little-endian bytes.
-fn integer(scalar: Scalar, bytes: [u8; 16]) -> Option<i128> {
-    if scalar == Scalar::Bool8 {
-        return Some(i128::from(bytes[0] != 0));
-    }
-    let (least, _) = scalar.range()?;
-    let unused = 128 - 8 * u32::try_from(scalar.size()?).ok()?;
-    let value = u128::from_le_bytes(bytes) << unused;
-    Some(if least < 0 { (value as i128) >> unused } else { (value >> unused) as i128 })
 }
 
 /// The results of a test, with a boolean for each element.
@@ -234,23 +223,16 @@ impl Content for Truths {
         Ok(done)
     }
 
-    fn ranges(&self) -> Vec<Range<u64>> {
-        self.elements.ranges()
+    fn made_of(&self) -> &[Arc<dyn Content>] {
+        std::slice::from_ref(&self.elements)
+    }
+
+    fn first_broken(&self, _: usize, at: u64) -> u64 {
+        at / self.item.max(1)
     }
 
     fn is_slow(&self) -> bool {
         true
-    }
-
-    fn soundness(&self) -> Soundness {
-        match self.elements.soundness() {
-            Soundness::Broken(from) => Soundness::Broken(from / self.item.max(1)),
-            known => known,
-        }
-    }
-
-    fn damage(&self) -> Option<Error> {
-        self.elements.damage()
     }
 }
 
@@ -297,25 +279,16 @@ impl Content for FieldTruths {
         Ok(wanted)
     }
 
-    fn ranges(&self) -> Vec<Range<u64>> {
-        self.elements.ranges()
+    fn made_of(&self) -> &[Arc<dyn Content>] {
+        std::slice::from_ref(&self.elements)
+    }
+
+    fn first_broken(&self, _: usize, at: u64) -> u64 {
+        at / (self.item() as u64).max(1) * self.values.len() as u64
     }
 
     fn is_slow(&self) -> bool {
         true
-    }
-
-    fn soundness(&self) -> Soundness {
-        match self.elements.soundness() {
-            Soundness::Broken(from) => {
-                Soundness::Broken(from / (self.item() as u64).max(1) * self.values.len() as u64)
-            }
-            known => known,
-        }
-    }
-
-    fn damage(&self) -> Option<Error> {
-        self.elements.damage()
     }
 }
 
@@ -326,8 +299,8 @@ mod tests {
     #[test]
     fn elements_are_compared_as_numbers() {
         let of = |scalar, byteorder, number, bytes: &[u8]| Test::Equals(scalar, byteorder, number).of(bytes);
-        let big = Byteorder::Big;
-        let little = Byteorder::Little;
+        let big = ByteOrder::Big;
+        let little = ByteOrder::Little;
         assert!(of(Scalar::Int16, big, Number::Int(-999), &(-999_i16).to_be_bytes()));
         assert!(of(Scalar::Int16, little, Number::Float(-999.0), &(-999_i16).to_le_bytes()));
         assert!(!of(Scalar::Uint16, little, Number::Int(-1), &[255, 255]));

@@ -2,66 +2,47 @@
 
 use std::sync::Arc;
 
-use super::super::ndarray::{Byteorder, Datatype, Field, Scalar};
+use super::super::ndarray::{ByteOrder, Datatype, Field};
 use super::elements::{Elements, Order};
-use crate::content::{Content, npy};
+use crate::content::{self, Content, array, npy};
 use crate::error::Result;
 
 /// Returns the bytes of the file.
 pub(in super::super) fn content(elements: &Elements) -> Result<Arc<dyn Content>> {
-    let descr = descr(&elements.datatype, elements.byteorder).ok_or_else(Elements::unknown_type)?;
-    let is_fortran = elements.order == Order::Fortran;
-    npy::array(&descr, is_fortran, &elements.dimensions, elements.content.clone())
+    let (datatype, byteorder) =
+        whole(&elements.datatype, elements.byteorder).ok_or_else(Elements::unknown_type)?;
+    npy::file(array::Array {
+        datatype,
+        byteorder,
+        fortran_order: elements.order == Order::Fortran,
+        shape: elements.dimensions.clone(),
+        elements: elements.content.clone(),
+    })
 }
 
-/// Returns the type as a Python literal in numpy's notation; `None` if it is unknown.
-pub(super) fn descr(datatype: &Datatype, byteorder: Byteorder) -> Option<String> {
-    match datatype {
-        Datatype::Scalar(scalar) => Some(format!("'{}'", scalar_descr(*scalar, byteorder))),
-        Datatype::Structured(fields) => {
-            let fields: Option<Vec<String>> =
-                fields.iter().enumerate().map(|(n, field)| field_descr(n, field, byteorder)).collect();
-            Some(format!("[{}]", fields?.join(", ")))
+/// Returns the type and the byte order of an element; `None` if the type is unknown.
+fn whole(datatype: &Datatype, byteorder: ByteOrder) -> Option<(content::Datatype, ByteOrder)> {
+    let fields = match datatype {
+        Datatype::Scalar(scalar) => {
+            let byteorder = if scalar.has_order() { byteorder } else { ByteOrder::Little };
+            return Some(((*scalar).into(), byteorder));
         }
-        Datatype::Unknown => None,
-    }
-}
-
-fn field_descr(n: usize, field: &Field, byteorder: Byteorder) -> Option<String> {
-    let name = npy::literal(&field.name_at(n));
-    let descr = descr(&field.datatype, field.byteorder.unwrap_or(byteorder))?;
-    if field.shape.is_empty() {
-        return Some(format!("({name}, {descr})"));
-    }
-    Some(format!("({name}, {descr}, {})", npy::tuple(&field.shape)))
-}
-
-/// Returns the type in numpy's notation: `<f4`.
-pub(in super::super) fn scalar_descr(scalar: Scalar, byteorder: Byteorder) -> String {
-    let order = match (scalar, byteorder) {
-        (Scalar::Int8 | Scalar::Uint8 | Scalar::Bool8 | Scalar::Ascii(_), _) => '|',
-        (_, Byteorder::Little) => '<',
-        (_, Byteorder::Big) => '>',
+        Datatype::Structured(fields) => fields,
+        Datatype::Unknown => return None,
     };
-    let kind = match scalar {
-        Scalar::Int8 | Scalar::Int16 | Scalar::Int32 | Scalar::Int64 => 'i',
-        Scalar::Uint8 | Scalar::Uint16 | Scalar::Uint32 | Scalar::Uint64 => 'u',
-        Scalar::Float16 | Scalar::Float32 | Scalar::Float64 => 'f',
-        Scalar::Complex64 | Scalar::Complex128 => 'c',
-        Scalar::Bool8 => 'b',
-        Scalar::Ascii(_) => 'S',
-        Scalar::Ucs4(_) => 'U',
+    let field = |(n, field): (usize, &Field)| {
+        let (datatype, byteorder) = whole(&field.datatype, field.byteorder.unwrap_or(byteorder))?;
+        let (name, shape) = (field.name_at(n).into_owned(), field.shape.clone());
+        Some(content::Field { title: None, name, datatype, byteorder, shape })
     };
-    let size = match scalar {
-        Scalar::Ascii(len) | Scalar::Ucs4(len) => len,
-        _ => scalar.size().unwrap_or(1),
-    };
-    format!("{order}{kind}{size}")
+    let fields = fields.iter().enumerate().map(field).collect::<Option<Vec<_>>>()?;
+    Some((content::Datatype::Record(fields), ByteOrder::Little))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::content::Scalar;
 
     #[test]
     fn types_are_written_as_numpy_writes_them() {
@@ -73,12 +54,13 @@ mod tests {
         };
         let fields = Datatype::Structured(vec![
             field("it's", Scalar::Float32, None, &[]),
-            field("", Scalar::Int16, Some(Byteorder::Little), &[2]),
+            field("", Scalar::Int16, Some(ByteOrder::Little), &[2]),
             field("λ", Scalar::Ucs4(3), None, &[2, 3]),
             field("b", Scalar::Bool8, None, &[]),
         ]);
         let expected = "[(\"it's\", '>f4'), ('f1', '<i2', (2,)), ('λ', '>U3', (2, 3)), ('b', '|b1')]";
-        assert_eq!(descr(&fields, Byteorder::Big).as_deref(), Some(expected));
-        assert_eq!(descr(&Datatype::Unknown, Byteorder::Big), None);
+        let (record, byteorder) = whole(&fields, ByteOrder::Big).unwrap();
+        assert_eq!(record.descr(byteorder), expected);
+        assert_eq!(whole(&Datatype::Unknown, ByteOrder::Big), None);
     }
 }

@@ -1,6 +1,6 @@
 //! Converts a scalar written in the tree to the bytes of an element, as Python and then numpy do.
 
-use super::super::ndarray::{Byteorder, Scalar, complex, with_j};
+use super::super::ndarray::{ByteOrder, Scalar, complex, with_j};
 use crate::content::half;
 use crate::yaml::scalar::{self, Type};
 use crate::yaml::survey::leaves::is_complex;
@@ -36,10 +36,10 @@ impl<'t> Value<'t> {
     }
 
     /// Appends the element to `out`, converted as numpy does; `None` if it can't be converted.
-    pub(super) fn write(self, scalar: Scalar, byteorder: Byteorder, out: &mut Vec<u8>) -> Option<()> {
+    pub(super) fn write(self, scalar: Scalar, byteorder: ByteOrder, out: &mut Vec<u8>) -> Option<()> {
         let mut put = |bytes: &[u8]| match byteorder {
-            Byteorder::Little => out.extend_from_slice(bytes),
-            Byteorder::Big => out.extend(bytes.iter().rev()),
+            ByteOrder::Little => out.extend_from_slice(bytes),
+            ByteOrder::Big => out.extend(bytes.iter().rev()),
         };
         match scalar {
             Scalar::Bool8 => put(&[u8::from(self.is_true())]),
@@ -161,26 +161,13 @@ fn shortest(value: f64) -> String {
     format!("{mantissa}e{sign}{:02}", exponent.unsigned_abs())
 }
 
-/// Converts a number in half precision.
-pub(super) fn half_as_float(bits: u16) -> f64 {
-    let exponent = i32::from(bits >> 10 & 31);
-    let mantissa = f64::from(bits & 1023);
-    let size = match exponent {
-        0 => mantissa * 2.0_f64.powi(-24),
-        31 if mantissa == 0.0 => f64::INFINITY,
-        31 => f64::NAN,
-        _ => (mantissa + 1024.0) * 2.0_f64.powi(exponent - 25),
-    };
-    if bits & 0x8000 == 0 { size } else { -size }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn written(text: &str, plain: bool, scalar: Scalar) -> Option<Vec<u8>> {
         let mut out = Vec::new();
-        Value::of(text, plain, None)?.write(scalar, Byteorder::Little, &mut out)?;
+        Value::of(text, plain, None)?.write(scalar, ByteOrder::Little, &mut out)?;
         Some(out)
     }
 

@@ -1,7 +1,6 @@
 //! Masked elements: NaN in floats, and an integer that no other element has (`BLANK`, `TNULL`).
 
 use std::collections::{HashMap, HashSet};
-use std::ops::Range;
 use std::sync::Arc;
 
 use super::super::arrays::{ArrayEntry, Elements, FoundArrays, Masked, MaskedBy, can_be_broadcast};
@@ -315,10 +314,6 @@ impl Content for Header {
             }
         }
         Ok(end - start)
-    }
-
-    fn ranges(&self) -> Vec<Range<u64>> {
-        Vec::new()
     }
 
     fn is_slow(&self) -> bool {

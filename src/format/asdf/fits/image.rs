@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use super::card::{Cards, RECORD, Value};
-use crate::content::{Content, Conversion, Recoded, Text, read_exact_at};
+use crate::content::{Content, Conversion, Recoded, ScalarKind, Text, read_exact_at};
 use crate::error::Result;
 use crate::format::asdf::arrays::elements::Elements;
-use crate::format::asdf::ndarray::{Byteorder, Datatype, Ndarray, Scalar, Shape};
+use crate::format::asdf::ndarray::{ByteOrder, Datatype, Ndarray, Scalar, Shape};
 
 /// The FITS representation of a scalar type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,27 +20,23 @@ pub(super) struct FitsType {
 
 /// Returns the FITS representation of a type; `None` if FITS has no images of that type.
 pub(super) fn stored(scalar: Scalar) -> Option<FitsType> {
-    let (bitpix, zero, width) = match scalar {
-        Scalar::Uint8 | Scalar::Bool8 => (8, None, 1),
-        Scalar::Int8 => (8, Some(-128), 1),
-        Scalar::Int16 => (16, None, 2),
-        Scalar::Uint16 => (16, Some(1 << 15), 2),
-        Scalar::Int32 => (32, None, 4),
-        Scalar::Uint32 => (32, Some(1 << 31), 4),
-        Scalar::Int64 => (64, None, 8),
-        Scalar::Uint64 => (64, Some(1 << 63), 8),
-        Scalar::Float16 => (-32, None, 2),
-        Scalar::Float32 => (-32, None, 4),
-        Scalar::Float64 => (-64, None, 8),
-        Scalar::Complex64 | Scalar::Complex128 | Scalar::Ascii(_) | Scalar::Ucs4(_) => return None,
+    let (kind, size) = scalar.kind_and_len();
+    let bits = i128::from(size) * 8;
+    let (bitpix, zero) = match (kind, size) {
+        (ScalarKind::Bool, _) | (ScalarKind::Uint, 1) => (8, None),
+        (ScalarKind::Int, 1) => (8, Some(-128)),
+        (ScalarKind::Int, _) => (bits, None),
+        (ScalarKind::Uint, _) => (bits, Some(1 << (bits - 1))),
+        (ScalarKind::Float, _) => (-bits.max(32), None),
+        _ => return None,
     };
-    Some(FitsType { bitpix, zero, width })
+    Some(FitsType { bitpix, zero, width: size as usize })
 }
 
 impl FitsType {
     /// Returns the conversion of an element of this type to FITS.
-    pub(super) fn change(self, scalar: Scalar, byteorder: Byteorder) -> Conversion {
-        let reverse = byteorder == Byteorder::Little;
+    pub(super) fn change(self, scalar: Scalar, byteorder: ByteOrder) -> Conversion {
+        let reverse = byteorder == ByteOrder::Little;
         match scalar {
             Scalar::Float16 => Conversion::Widen { reverse },
             _ => Conversion::Number { width: self.width, reverse, flip: self.zero.is_some() },

@@ -10,7 +10,7 @@ use crate::content::{Content, Conversion, Gather, Interleaved, Recoded};
 use crate::error::{Error, Result};
 use crate::format::asdf::arrays::elements::Elements;
 use crate::format::asdf::arrays::{ArrayPart, Masked, MaskedBy};
-use crate::format::asdf::ndarray::{Byteorder, Datatype, Mask, Ndarray, Number, Scalar};
+use crate::format::asdf::ndarray::{ByteOrder, Datatype, Mask, Ndarray, Number, Scalar};
 use crate::yaml::survey::TreeNode;
 
 /// Maximum length of a vector, or of the rows of a matrix, in a column.
@@ -44,7 +44,7 @@ struct Form {
     name: String,
     scalar: Scalar,
     /// The byte order, if it is a field of a structured array.
-    byteorder: Option<Byteorder>,
+    byteorder: Option<ByteOrder>,
     /// The dimensions of the field, the outermost first.
     shape: Vec<u64>,
     /// The unit in FITS notation.
@@ -436,8 +436,8 @@ impl Form {
     }
 
     /// Returns the conversion of an element, and the number of elements in a field.
-    fn part(&self, byteorder: Byteorder) -> Result<(Conversion, usize)> {
-        let reverse = byteorder == Byteorder::Little;
+    fn part(&self, byteorder: ByteOrder) -> Result<(Conversion, usize)> {
+        let reverse = byteorder == ByteOrder::Little;
         let number = |width, reverse| Conversion::Number { width, reverse, flip: false };
         let (change, times) = match self.scalar {
             Scalar::Bool8 => (Conversion::Letter, 1),

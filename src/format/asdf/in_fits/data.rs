@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::header::Header;
-use crate::content::{Content, Conversion, Recoded};
+use crate::content::{Content, Conversion, Recoded, ScalarKind};
 use crate::error::Result;
 use crate::format::asdf::ndarray::{Datatype, Field, Number, Scalar};
 
@@ -98,29 +98,26 @@ fn number(
     is_image: bool,
     null: Option<i64>,
 ) -> Option<ShownNumber> {
-    let stored = match (width, is_float) {
-        (1, false) => Scalar::Uint8,
-        (2, false) => Scalar::Int16,
-        (4, false) => Scalar::Int32,
-        (8, false) => Scalar::Int64,
-        (4, true) => Scalar::Float32,
-        (8, true) => Scalar::Float64,
+    let kind = match (width, is_float) {
+        (1, false) => ScalarKind::Uint,
+        (_, false) => ScalarKind::Int,
+        (4 | 8, true) => ScalarKind::Float,
         _ => return None,
     };
+    let stored = Scalar::number(kind, width as u64)?;
     let null = null.filter(|_| !is_float);
     // astropy shows integers of an image with `BLANK` as floats, with NaN for this number.
     if (scale, zero) == (1.0, 0.0) && !(is_image && null.is_some()) {
         let null = null.map(|null| Number::Int(null.into()));
         return Some(ShownNumber { scalar: stored, change: Conversion::None(width), null });
     }
-    let flipped = match stored {
-        Scalar::Uint8 => Some((Scalar::Int8, -128.0)),
-        Scalar::Int16 => Some((Scalar::Uint16, f64::from(1_u32 << 15))),
-        Scalar::Int32 => Some((Scalar::Uint32, f64::from(1_u32 << 31))),
-        Scalar::Int64 => Some((Scalar::Uint64, (1_u64 << 63) as f64)),
-        _ => None,
+    // By this offset, FITS stores numbers with a sign as those without, and the other way round.
+    let (other, offset) = match width {
+        1 => (ScalarKind::Int, -128.0),
+        _ => (ScalarKind::Uint, 2.0_f64.powi(8 * width as i32 - 1)),
     };
-    if let Some((scalar, offset)) = flipped
+    if let Some(scalar) = Scalar::number(other, width as u64)
+        && !is_float
         && (scale, zero) == (1.0, offset)
     {
         let change = Conversion::Number { width, reverse: false, flip: true };

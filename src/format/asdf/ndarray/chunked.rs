@@ -21,7 +21,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use base64::prelude::{BASE64_STANDARD, Engine};
 
-use super::{Byteorder, Datatype, MAX_DIMENSIONS, Mask, Ndarray, Result, Scalar, Shape, Source, fault};
+use super::{ByteOrder, Datatype, MAX_DIMENSIONS, Mask, Ndarray, Result, Scalar, Shape, Source, fault};
 use crate::codec::Codec;
 use crate::content::{Division, half};
 use crate::error::to_json;
@@ -135,7 +135,7 @@ fn array(
     node: &TreeNode,
     shape: Vec<u64>,
     datatype: Scalar,
-    byteorder: Byteorder,
+    byteorder: ByteOrder,
     of: Chunked,
 ) -> Result<Ndarray> {
     let Some(item) = datatype.size().filter(|item| (1..=MAX_ELEMENT).contains(item)) else {
@@ -231,8 +231,8 @@ fn compressor_of(node: &TreeNode) -> Result<Compressor> {
 }
 
 /// Returns the type with a name of NumPy, as `<f8`.
-fn of_dtype(name: &str) -> Option<(Scalar, Byteorder)> {
-    let byteorder = if name.starts_with('>') { Byteorder::Big } else { Byteorder::Little };
+fn of_dtype(name: &str) -> Option<(Scalar, ByteOrder)> {
+    let byteorder = if name.starts_with('>') { ByteOrder::Big } else { ByteOrder::Little };
     let name = name.strip_prefix(['<', '>', '|'])?;
     let size: u64 = name.get(1..)?.parse().ok()?;
     let scalar = match (name.as_bytes().first()?, size) {
@@ -311,18 +311,22 @@ fn fill_in_json(value: Option<&TreeNode>, scalar: Scalar) -> Option<String> {
 }
 
 /// Returns the bytes of a fill value; `None` if it is not known how they are written.
-fn fill(value: Option<&TreeNode>, scalar: Scalar, byteorder: Byteorder) -> Option<Vec<u8>> {
+fn fill(value: Option<&TreeNode>, scalar: Scalar, byteorder: ByteOrder) -> Option<Vec<u8>> {
     let Some(value) = not_zero(value) else {
         return Some(vec![0; usize::try_from(scalar.size()?).ok()?]);
     };
     let ordered = |little: &[u8]| {
         let mut bytes = little.to_vec();
-        if byteorder == Byteorder::Big {
+        if byteorder == ByteOrder::Big {
             bytes.reverse();
         }
         bytes
     };
-    let integer = || value.integer();
+    let integer = || {
+        let (least, greatest) = scalar.range()?;
+        let value = value.integer().filter(|value| (least..=greatest).contains(value))?;
+        value.to_le_bytes().get(..usize::try_from(scalar.size()?).ok()?).map(ordered)
+    };
     let padded = |mut bytes: Vec<u8>, len: u64| {
         let len = usize::try_from(len).ok().filter(|len| bytes.len() <= *len)?;
         bytes.resize(len, 0);
@@ -330,14 +334,6 @@ fn fill(value: Option<&TreeNode>, scalar: Scalar, byteorder: Byteorder) -> Optio
     };
     Some(match scalar {
         Scalar::Bool8 => vec![u8::from(truth(value)?)],
-        Scalar::Int8 => ordered(&i8::try_from(integer()?).ok()?.to_le_bytes()),
-        Scalar::Int16 => ordered(&i16::try_from(integer()?).ok()?.to_le_bytes()),
-        Scalar::Int32 => ordered(&i32::try_from(integer()?).ok()?.to_le_bytes()),
-        Scalar::Int64 => ordered(&i64::try_from(integer()?).ok()?.to_le_bytes()),
-        Scalar::Uint8 => ordered(&u8::try_from(integer()?).ok()?.to_le_bytes()),
-        Scalar::Uint16 => ordered(&u16::try_from(integer()?).ok()?.to_le_bytes()),
-        Scalar::Uint32 => ordered(&u32::try_from(integer()?).ok()?.to_le_bytes()),
-        Scalar::Uint64 => ordered(&u64::try_from(integer()?).ok()?.to_le_bytes()),
         Scalar::Float16 => ordered(&half(float(value)?).to_le_bytes()),
         Scalar::Float32 => ordered(&(float(value)? as f32).to_le_bytes()),
         Scalar::Float64 => ordered(&float(value)?.to_le_bytes()),
@@ -350,6 +346,7 @@ fn fill(value: Option<&TreeNode>, scalar: Scalar, byteorder: Byteorder) -> Optio
             let characters = value.text()?.chars().flat_map(|c| ordered(&u32::from(c).to_le_bytes()));
             padded(characters.collect(), len.checked_mul(4)?)?
         }
+        _ => integer()?,
     })
 }
 
@@ -410,7 +407,7 @@ fn of_ndarrays(node: &TreeNode) -> Result<Ndarray> {
             );
         }
         // The default of the standard.
-        let byteorder = *chunk.byteorder.get_or_insert(Byteorder::Big);
+        let byteorder = *chunk.byteorder.get_or_insert(ByteOrder::Big);
         chunks.push((start, byteorder, chunk));
     }
     // Chunks of another byte order are swapped while they are read.

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 
 use super::{Result, fault};
+use crate::content::{ByteOrder, Scalar};
 use crate::yaml::survey::{NodeContent, TreeNode};
 
 /// Maximum nesting of datatypes that are read.
@@ -20,30 +21,6 @@ pub enum Datatype {
     Unknown,
 }
 
-/// A number or a string.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)] // the standard's names
-pub enum Scalar {
-    Int8,
-    Int16,
-    Int32,
-    Int64,
-    Uint8,
-    Uint16,
-    Uint32,
-    Uint64,
-    Float16,
-    Float32,
-    Float64,
-    Complex64,
-    Complex128,
-    Bool8,
-    /// A string of this many bytes.
-    Ascii(u64),
-    /// A string of this many characters of four bytes.
-    Ucs4(u64),
-}
-
 /// A field of a structured datatype.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field {
@@ -52,63 +29,18 @@ pub struct Field {
     /// The type.
     pub datatype: Datatype,
     /// The byte order, if it differs from the array's.
-    pub byteorder: Option<Byteorder>,
+    pub byteorder: Option<ByteOrder>,
     /// The lengths of its dimensions; empty for a single element.
     pub shape: Vec<u64>,
 }
 
-/// The byte order of a number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Byteorder {
-    /// Big-endian.
-    Big,
-    /// Little-endian.
-    Little,
-}
-
-impl Byteorder {
+impl ByteOrder {
     pub(super) fn read(value: &TreeNode) -> Result<Self> {
         match value.text() {
             Some("big") => Ok(Self::Big),
             Some("little") => Ok(Self::Little),
             _ => fault(value, "a \"byteorder\" is neither \"big\" nor \"little\""),
         }
-    }
-}
-
-impl Scalar {
-    /// Returns the type with this name.
-    pub fn named(name: &str) -> Option<Self> {
-        Some(match name {
-            "int8" => Self::Int8,
-            "int16" => Self::Int16,
-            "int32" => Self::Int32,
-            "int64" => Self::Int64,
-            "uint8" => Self::Uint8,
-            "uint16" => Self::Uint16,
-            "uint32" => Self::Uint32,
-            "uint64" => Self::Uint64,
-            "float16" => Self::Float16,
-            "float32" => Self::Float32,
-            "float64" => Self::Float64,
-            "complex64" => Self::Complex64,
-            "complex128" => Self::Complex128,
-            "bool8" => Self::Bool8,
-            _ => return None,
-        })
-    }
-
-    /// Returns the size of an element in bytes; `None` on overflow.
-    pub fn size(self) -> Option<u64> {
-        Some(match self {
-            Self::Int8 | Self::Uint8 | Self::Bool8 => 1,
-            Self::Int16 | Self::Uint16 | Self::Float16 => 2,
-            Self::Int32 | Self::Uint32 | Self::Float32 => 4,
-            Self::Int64 | Self::Uint64 | Self::Float64 | Self::Complex64 => 8,
-            Self::Complex128 => 16,
-            Self::Ascii(len) => len,
-            Self::Ucs4(len) => len.checked_mul(4)?,
-        })
     }
 }
 
@@ -269,7 +201,7 @@ impl Field {
         Ok(Self {
             name,
             datatype: Datatype::read_within(datatype, old, depth)?,
-            byteorder: value.get("byteorder").map(Byteorder::read).transpose()?,
+            byteorder: value.get("byteorder").map(ByteOrder::read).transpose()?,
             shape: value.get("shape").map_or(Ok(Vec::new()), shape)?,
         })
     }

@@ -4,23 +4,6 @@ use super::{Datatype, NodeFault, Result, Scalar};
 use crate::yaml::event::Mark;
 use crate::yaml::survey::Leaves;
 
-impl Scalar {
-    /// Returns the range of an integer type; `None` for other types.
-    pub fn range(self) -> Option<(i128, i128)> {
-        Some(match self {
-            Self::Int8 => (i8::MIN.into(), i8::MAX.into()),
-            Self::Int16 => (i16::MIN.into(), i16::MAX.into()),
-            Self::Int32 => (i32::MIN.into(), i32::MAX.into()),
-            Self::Int64 => (i64::MIN.into(), i64::MAX.into()),
-            Self::Uint8 => (0, u8::MAX.into()),
-            Self::Uint16 => (0, u16::MAX.into()),
-            Self::Uint32 => (0, u32::MAX.into()),
-            Self::Uint64 => (0, u64::MAX.into()),
-            _ => return None,
-        })
-    }
-}
-
 pub(super) fn fit(leaves: &Leaves, datatype: Option<&Datatype>) -> Result<()> {
     let fault = |place: Mark, what: &str| Err(NodeFault { place, what: what.to_owned() });
     if let Some(place) = leaves.no_number {

@@ -3,7 +3,7 @@
 //! The rules are those of the standard, as numpy applies them. If any element is a string, all become
 //! strings. Otherwise the type is the first present of complex, float, integer, boolean.
 
-use super::{Byteorder, Datatype, Ndarray, Scalar, Shape, Source};
+use super::{ByteOrder, Datatype, Ndarray, Scalar, Shape, Source};
 use crate::yaml::event::Mark;
 use crate::yaml::survey::{self, ElementTypes};
 
@@ -75,7 +75,7 @@ impl Ndarray {
                 self.datatype = Some(inferred);
             }
         }
-        (self.byteorder, self.offset, self.strides) = (Some(Byteorder::Little), 0, None);
+        (self.byteorder, self.offset, self.strides) = (Some(ByteOrder::Little), 0, None);
         Ok(())
     }
 }

@@ -32,7 +32,7 @@ fn every_field_is_read() {
     .unwrap();
     assert_eq!(array.source, Source::Block(-1));
     assert_eq!(array.shape, Some(Shape { streamed: true, dimensions: vec![2] }));
-    assert_eq!((array.byteorder, array.offset), (Some(Byteorder::Little), 16));
+    assert_eq!((array.byteorder, array.offset), (Some(ByteOrder::Little), 16));
     assert_eq!(array.strides, Some(vec![16, -8]));
     assert!(matches!(array.mask, Mask::Ndarray(_)));
     let Some(Datatype::Structured(fields)) = &array.datatype else { panic!("it is structured") };

@@ -120,15 +120,15 @@ impl Content for Picture {
         Ok(part.len())
     }
 
+    fn made_of(&self) -> &[Arc<dyn Content>] {
+        std::slice::from_ref(&self.plane.content)
+    }
+
     fn share(&self, offset: u64, len: usize, at_any_cost: bool) -> Option<SharedBytes> {
         let range = self.range(offset, len);
         let bytes =
             if at_any_cost && !range.is_empty() { self.bytes().ok()? } else { self.cache.get(self.id, 0)? };
         Some(SharedBytes::new(bytes, range, self.cache.clone()))
-    }
-
-    fn ranges(&self) -> Vec<Range<u64>> {
-        self.plane.content.ranges()
     }
 
     fn is_slow(&self) -> bool {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::super::arrays::{Elements, Order};
 use super::super::ndarray::{Datatype, Scalar};
-use super::super::numbers::{ToNumber, to_number};
+use crate::content::numbers::{ToNumber, to_number};
 use crate::content::{Content, Strided, on_server, read_exact_at};
 use crate::error::{Error, Result};
 
@@ -673,7 +673,7 @@ impl Sum {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::ndarray::Byteorder;
+    use super::super::super::ndarray::ByteOrder;
     use std::sync::atomic::{AtomicU64, Ordering};
 
     use super::*;
@@ -683,7 +683,7 @@ mod tests {
         let elements = Elements {
             dimensions: dimensions.to_vec(),
             datatype: Datatype::Scalar(Scalar::Uint8),
-            byteorder: Byteorder::Big,
+            byteorder: ByteOrder::Big,
             order,
             content: Arc::new(Text::new(bytes)),
         };
@@ -714,7 +714,7 @@ mod tests {
         let elements = Elements {
             dimensions: vec![1, 2, 2, 2],
             datatype: Datatype::Scalar(Scalar::Float32),
-            byteorder: Byteorder::Big,
+            byteorder: ByteOrder::Big,
             order: Order::C,
             content: Arc::new(Text::new(numbers.iter().flat_map(|n| n.to_be_bytes()).collect::<Vec<u8>>())),
         };
@@ -752,7 +752,7 @@ mod tests {
             let elements = Elements {
                 dimensions: dimensions.to_vec(),
                 datatype: Datatype::Scalar(Scalar::Uint8),
-                byteorder: Byteorder::Big,
+                byteorder: ByteOrder::Big,
                 order,
                 content: Arc::new(Text::new(bytes)),
             };
@@ -815,7 +815,7 @@ mod tests {
         let elements = Elements {
             dimensions: dimensions.to_vec(),
             datatype: Datatype::Scalar(scalar),
-            byteorder: Byteorder::Big,
+            byteorder: ByteOrder::Big,
             order: Order::C,
             content,
         };
@@ -917,7 +917,7 @@ mod tests {
                 let elements = Elements {
                     dimensions: dimensions.to_vec(),
                     datatype: Datatype::Scalar(Scalar::Uint8),
-                    byteorder: Byteorder::Big,
+                    byteorder: ByteOrder::Big,
                     order: Order::C,
                     content,
                 };
@@ -944,7 +944,7 @@ mod tests {
             let elements = Elements {
                 dimensions: vec![planes, side, side],
                 datatype: Datatype::Scalar(Scalar::Float32),
-                byteorder: Byteorder::Big,
+                byteorder: ByteOrder::Big,
                 order: Order::C,
                 content: Arc::new(Text::new(
                     numbers.iter().flat_map(|number| number.to_be_bytes()).collect::<Vec<u8>>(),

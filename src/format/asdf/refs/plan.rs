@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::super::arrays::{block_of_chunk, elements_of, scalar_descr};
+use super::super::arrays::{block_of_chunk, elements_of};
 use super::super::ndarray::chunked::{ArrayChunks, ChunkBlocks, Chunked, Compressor};
-use super::super::ndarray::{Byteorder, Datatype, Mask, Ndarray, Scalar, Source};
+use super::super::ndarray::{ByteOrder, Datatype, Mask, Ndarray, Scalar, Source};
 use super::super::view::AsdfFile;
 use crate::codec::Codec;
 use crate::codec::external::{self, ExternalPart};
@@ -127,7 +127,7 @@ impl Plan {
                 }
             }
         };
-        let dtype = scalar_descr(scalar, array.byteorder.unwrap_or(Byteorder::Big));
+        let dtype = scalar.in_numpy(array.byteorder.unwrap_or(ByteOrder::Big));
         let shape = extent.dimensions;
         let zarr = ZarrArray::new(path, dtype, shape, chunks, compressor);
         Ok(Self { array: zarr, places, remark })
@@ -155,7 +155,7 @@ impl Plan {
         }
         let item = scalar.size().filter(|size| *size > 0).ok_or("its elements have no bytes")?;
         let (chunks, places) = ChunkPlaces::in_row(&in_hdu.dimensions, item, place, len)?;
-        let dtype = scalar_descr(scalar, Byteorder::Big);
+        let dtype = scalar.in_numpy(ByteOrder::Big);
         let shape = in_hdu.dimensions.clone();
         let zarr = ZarrArray::new(path, dtype, shape, chunks, NO_COMPRESSOR);
         Ok(Self { array: zarr, places, remark: None })
@@ -240,7 +240,7 @@ impl Plan {
             is_first = false;
             parts.push(Some(part));
         }
-        let dtype = scalar_descr(*scalar, array.byteorder.unwrap_or(Byteorder::Big));
+        let dtype = scalar.in_numpy(array.byteorder.unwrap_or(ByteOrder::Big));
         let compressor = used.unwrap_or(NO_COMPRESSOR);
         let fill = fill.filter(|_| !is_complete);
         let zarr = ZarrArray { fill, ..ZarrArray::new(path, dtype, shape, chunks, compressor) };
@@ -269,7 +269,7 @@ impl Plan {
         }
         let mut bytes = vec![0; len as usize];
         read_exact_at(&*elements.content, 0, &mut bytes)?;
-        let dtype = scalar_descr(scalar, elements.byteorder);
+        let dtype = scalar.in_numpy(elements.byteorder);
         let shape = elements.dimensions;
         // Zarr has no chunks of length 0.
         let chunks = shape.iter().map(|side| (*side).max(1)).collect();

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::super::arrays::{Elements, Order, equal_to, file_of};
-use super::super::ndarray::{Byteorder, Datatype, Field, Ndarray, Number, Scalar};
+use super::super::ndarray::{ByteOrder, Datatype, Field, Ndarray, Number, Scalar};
 use super::super::view::AsdfFile;
 use super::search::Source;
 use super::survey::FoundTables;
@@ -211,7 +211,7 @@ fn unreadable(array: &Ndarray, error: Error) -> Result<Elements> {
     Ok(Elements {
         dimensions: shape.dimensions.clone(),
         datatype: datatype.clone(),
-        byteorder: array.byteorder.unwrap_or(Byteorder::Big),
+        byteorder: array.byteorder.unwrap_or(ByteOrder::Big),
         order: Order::C,
         content: Arc::new(Unreadable { len, error }),
     })
@@ -307,7 +307,7 @@ impl Missing {
 
 /// Contiguous elements.
 struct Array {
-    byteorder: Byteorder,
+    byteorder: ByteOrder,
     content: Arc<dyn Content>,
     count: u64,
     missing: Option<Missing>,
@@ -325,7 +325,7 @@ impl Array {
             },
             Datatype::Scalar(Scalar::Complex64) => self.complex(4)?,
             Datatype::Scalar(Scalar::Complex128) => self.complex(8)?,
-            Datatype::Scalar(scalar) => self.values(element(*scalar)?),
+            Datatype::Scalar(scalar) => self.values(Element::of(*scalar).ok_or_else(Elements::unknown_type)?),
             Datatype::Unknown => return Err(Elements::unknown_type()),
         };
         Ok(in_lists(column, lists))
@@ -344,7 +344,7 @@ impl Array {
     fn values(&self, element: Element) -> Column {
         Column::Values(Values {
             element,
-            big_endian: self.byteorder == Byteorder::Big && element.size() > 1,
+            big_endian: self.byteorder == ByteOrder::Big && element.size() > 1,
             content: self.content.clone(),
             missing: self.missing.as_ref().map(|missing| missing.content.clone()),
         })
@@ -403,7 +403,7 @@ impl Array {
     }
 
     /// Selects `size` bytes at an offset of each element.
-    fn part(&self, offset: u64, size: u64, element: u64, byteorder: Byteorder) -> Result<Self> {
+    fn part(&self, offset: u64, size: u64, element: u64, byteorder: ByteOrder) -> Result<Self> {
         let stride = i64::try_from(element).map_err(|_| Elements::unknown_type())?;
         let content = Gather::new(self.content.clone(), offset, size, vec![(self.count, stride)])?;
         let count = self.count;
@@ -423,26 +423,5 @@ fn has_lists(fields: &[Field]) -> bool {
         _ if !field.shape.is_empty() => true,
         Datatype::Structured(inner) => has_lists(inner),
         _ => false,
-    })
-}
-
-fn element(scalar: Scalar) -> Result<Element> {
-    let int = |size, signed| Element::Int { size, signed };
-    Ok(match scalar {
-        Scalar::Int8 => int(1, true),
-        Scalar::Int16 => int(2, true),
-        Scalar::Int32 => int(4, true),
-        Scalar::Int64 => int(8, true),
-        Scalar::Uint8 => int(1, false),
-        Scalar::Uint16 => int(2, false),
-        Scalar::Uint32 => int(4, false),
-        Scalar::Uint64 => int(8, false),
-        Scalar::Float16 => Element::Float { size: 2 },
-        Scalar::Float32 => Element::Float { size: 4 },
-        Scalar::Float64 => Element::Float { size: 8 },
-        Scalar::Bool8 => Element::Bool,
-        Scalar::Ascii(len) => Element::Ascii(len),
-        Scalar::Ucs4(len) => Element::Ucs4(len),
-        Scalar::Complex64 | Scalar::Complex128 => return Err(Elements::unknown_type()),
     })
 }

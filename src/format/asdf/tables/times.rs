@@ -6,10 +6,11 @@
 use std::sync::{Arc, OnceLock};
 
 use super::super::arrays::Elements;
-use super::super::ndarray::{Byteorder, Datatype, Ndarray, Scalar, Source};
+use super::super::ndarray::{ByteOrder, Datatype, Ndarray, Scalar, Source};
 use super::instant::{Instant, Notation};
+use crate::content::numbers::{integer, little};
 use crate::content::parquet::Timestamp;
-use crate::content::{Content, Soundness, fill, read_exact_at};
+use crate::content::{Content, fill, read_exact_at};
 use crate::error::{Error, Result, if_readable};
 use crate::yaml::survey::TreeNode;
 
@@ -120,7 +121,11 @@ impl Times {
 
     /// Converts the elements, which must be those that were passed to [`decide`](Self::decide).
     pub(super) fn convert(&self, elements: &Elements, decision: Decision, masked: bool) -> Arc<dyn Content> {
-        let form = Form::of(elements).unwrap_or(Form { scalar: Scalar::Int8, size: 1, reverse: false });
+        let form = Form::of(elements).unwrap_or(Form {
+            scalar: Scalar::Int8,
+            size: 1,
+            byteorder: ByteOrder::Little,
+        });
         let notation = self.notation;
         let nanos = decision.timestamp.nanos;
         Arc::new(Timestamps { whole: elements.content.clone(), form, notation, nanos, masked })
@@ -132,50 +137,34 @@ impl Times {
 struct Form {
     scalar: Scalar,
     size: usize,
-    /// True if the element, or each of its characters, is big-endian.
-    reverse: bool,
+    /// The byte order of the element, or of each of its characters.
+    byteorder: ByteOrder,
 }
 
 impl Form {
     fn of(elements: &Elements) -> Option<Self> {
         let Datatype::Scalar(scalar) = elements.datatype else { return None };
         let size = usize::try_from(scalar.size()?).ok().filter(|size| (1..=SPAN).contains(size))?;
-        Some(Self { scalar, size, reverse: elements.byteorder == Byteorder::Big })
+        Some(Self { scalar, size, byteorder: elements.byteorder })
     }
 
-    /// Returns the bytes of a number in little-endian order.
-    fn little<const N: usize>(self, element: &[u8]) -> [u8; N] {
-        let mut bytes = [0; N];
-        for (byte, from) in bytes.iter_mut().zip(element) {
-            *byte = *from;
-        }
-        if self.reverse {
-            bytes.reverse();
-        }
-        bytes
+    /// Returns the bits of a number of at most 8 bytes.
+    fn bits(self, number: &[u8]) -> u64 {
+        u128::from_le_bytes(little(number, self.byteorder)) as u64
     }
 
     /// Returns the exact instant of an element.
     fn instant(self, notation: Notation, element: &[u8]) -> Option<Instant> {
-        let integer = |value: i128| notation.of_integer(value);
         match self.scalar {
-            Scalar::Int8 => integer(i8::from_le_bytes(self.little(element)).into()),
-            Scalar::Int16 => integer(i16::from_le_bytes(self.little(element)).into()),
-            Scalar::Int32 => integer(i32::from_le_bytes(self.little(element)).into()),
-            Scalar::Int64 => integer(i64::from_le_bytes(self.little(element)).into()),
-            Scalar::Uint8 => integer(u8::from_le_bytes(self.little(element)).into()),
-            Scalar::Uint16 => integer(u16::from_le_bytes(self.little(element)).into()),
-            Scalar::Uint32 => integer(u32::from_le_bytes(self.little(element)).into()),
-            Scalar::Uint64 => integer(u64::from_le_bytes(self.little(element)).into()),
-            Scalar::Float32 => notation.of_float(f32::from_le_bytes(self.little(element)).into()),
-            Scalar::Float64 => notation.of_float(f64::from_le_bytes(self.little(element))),
+            Scalar::Float32 => notation.of_float(f32::from_bits(self.bits(element) as u32).into()),
+            Scalar::Float64 => notation.of_float(f64::from_bits(self.bits(element))),
             Scalar::Ascii(_) => notation.of_text(element),
             Scalar::Ucs4(_) => {
-                let code = |bytes: &[u8]| u8::try_from(u32::from_le_bytes(self.little(bytes))).ok();
+                let code = |bytes: &[u8]| u8::try_from(self.bits(bytes)).ok();
                 let text: Option<Vec<u8>> = element.chunks_exact(4).map(code).collect();
                 notation.of_text(&text?)
             }
-            Scalar::Float16 | Scalar::Complex64 | Scalar::Complex128 | Scalar::Bool8 => None,
+            _ => notation.of_integer(integer(self.scalar, self.byteorder, element)?),
         }
     }
 }
@@ -233,26 +222,7 @@ impl Content for Timestamps {
         fill(buf, |done, rest| self.read_part(offset.saturating_add(done as u64), rest))
     }
 
-    fn ranges(&self) -> Vec<std::ops::Range<u64>> {
-        self.whole.ranges()
-    }
-
-    fn is_slow(&self) -> bool {
-        self.whole.is_slow()
-    }
-
-    fn soundness(&self) -> Soundness {
-        match self.whole.soundness() {
-            Soundness::Broken(_) => Soundness::Broken(0),
-            known => known,
-        }
-    }
-
-    fn costs_a_pass(&self) -> bool {
-        self.whole.costs_a_pass()
-    }
-
-    fn damage(&self) -> Option<Error> {
-        self.whole.damage()
+    fn made_of(&self) -> &[Arc<dyn Content>] {
+        std::slice::from_ref(&self.whole)
     }
 }

@@ -6,7 +6,7 @@ use super::super::entry::IndexEntry;
 use super::super::file::GsdFile;
 use super::super::schema::{Numbers, Quantity, Rule};
 use super::ValueOrigin;
-use crate::content::{Content, Slice, Text, npy, read_exact_at};
+use crate::content::{Content, Scalar, Slice, Text, npy, read_exact_at};
 use crate::error::{Error, Result};
 
 /// Maximum size in bytes of all type names of a chunk together, which are assembled in memory.
@@ -41,18 +41,18 @@ pub(super) fn content(
         (Rule::Number, ValueOrigin::Chunk(entry)) => {
             let shape = if entry.m == 1 { Vec::new() } else { vec![entry.m.into()] };
             let first = first_row(file, &entry)?;
-            npy::array(&descr(&entry)?, false, &shape, Arc::new(first))
+            npy::little_endian(number(&entry)?, shape, Arc::new(first))
         }
         (_, ValueOrigin::Chunk(entry)) => {
-            npy::array(&descr(&entry)?, false, &entry.shape(), Arc::new(file.data(&entry)?))
+            npy::little_endian(number(&entry)?, entry.shape(), Arc::new(file.data(&entry)?))
         }
         (Rule::Rows, ValueOrigin::Default(rows)) => {
             let shape: Vec<u64> = std::iter::once(rows).chain(default.columns).collect();
-            npy::array(default.descr, false, &shape, Arc::new(Repeated::new(default, rows)?))
+            npy::little_endian(default.scalar, shape, Arc::new(Repeated::new(default, rows)?))
         }
         (Rule::Number | Rule::WholeChunk, ValueOrigin::Default(_)) => {
             let shape: Vec<u64> = default.columns.into_iter().collect();
-            npy::array(default.descr, false, &shape, Arc::new(Text::new(default.bytes)))
+            npy::little_endian(default.scalar, shape, Arc::new(Text::new(default.bytes)))
         }
     }
 }
@@ -62,7 +62,7 @@ pub(super) fn count(file: &GsdFile, entry: &IndexEntry) -> Result<u64> {
     let name = entry.element().map_or("?", |element| element.name);
     let row = first_row(file, entry)?;
     let mut bytes = [0; 8];
-    let size = entry.element().map_or(0, |element| element.size as usize);
+    let size = entry.element().map_or(0, |element| element.size() as usize);
     if !name.contains("int") {
         return Err(Error::damaged(format!("a number of rows can't be of type {name}")));
     }
@@ -75,9 +75,9 @@ pub(super) fn count(file: &GsdFile, entry: &IndexEntry) -> Result<u64> {
     Ok(bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)))
 }
 
-fn descr(entry: &IndexEntry) -> Result<String> {
+fn number(entry: &IndexEntry) -> Result<Scalar> {
     match entry.element() {
-        Some(element) if !element.is_text() => Ok(format!("'{}'", element.descr)),
+        Some(element) if !element.is_text() => Ok(element.scalar),
         _ => Err(Error::damaged("the chunk holds characters, not numbers")),
     }
 }
@@ -93,7 +93,7 @@ fn first_row(file: &GsdFile, entry: &IndexEntry) -> Result<Slice> {
 /// Returns the rows of a chunk of characters, each without trailing NULs.
 fn words(file: &GsdFile, entry: &IndexEntry) -> Result<Vec<Vec<u8>>> {
     let data = file.data(entry)?;
-    if entry.element().is_none_or(|element| element.size != 1) || entry.m == 0 {
+    if entry.element().is_none_or(|element| element.size() != 1) || entry.m == 0 {
         return Err(Error::damaged(format!("{} are not rows of characters", entry.array())));
     }
     if data.len() > MAX_BYTES || entry.n > MAX_TYPES {
@@ -125,7 +125,7 @@ fn strings(words: &[Vec<u8>]) -> Result<Arc<dyn Content>> {
         words.iter().map(|word| std::str::from_utf8(word).map_err(wrong)).collect::<Result<_>>()?;
     let longest = words.iter().map(|word| word.chars().count()).max();
     let Some(longest) = longest.map(|longest| longest.max(1)) else {
-        return npy::array("'<f8'", false, &[0], Arc::new(Text::default()));
+        return npy::little_endian(Scalar::Float64, vec![0], Arc::new(Text::default()));
     };
     if (longest * words.len()) as u64 > MAX_BYTES {
         return Err(Error::unsupported("the names of types are too long: types.txt has them"));
@@ -135,7 +135,7 @@ fn strings(words: &[Vec<u8>]) -> Result<Arc<dyn Content>> {
         let chars = word.chars().map(u32::from).chain(std::iter::repeat(0)).take(longest);
         data.extend(chars.flat_map(u32::to_le_bytes));
     }
-    npy::array(&format!("'<U{longest}'"), false, &[words.len() as u64], Arc::new(Text::new(data)))
+    npy::little_endian(Scalar::Ucs4(longest as u64), vec![words.len() as u64], Arc::new(Text::new(data)))
 }
 
 /// One row, repeated up to a length in bytes.
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn a_row_repeats_from_any_offset() {
-        let row = Numbers { descr: "'|u1'", columns: Some(3), bytes: b"abc" };
+        let row = Numbers { scalar: Scalar::Uint8, columns: Some(3), bytes: b"abc" };
         let repeated = Repeated::new(&row, 4).unwrap();
         for offset in 0..15 {
             for len in 0..15 {

@@ -1,30 +1,15 @@
 //! Conversion between number types, as in NumPy assignment: floats are truncated to integers. A number out of
 //! the range of the new type is an error.
 
+use crate::content::numbers::{self, little};
+use crate::content::{ByteOrder, Scalar};
 use crate::error::{Error, Result};
-
-/// Element types by their number in entries: unsigned integers come first, then signed ones, then floats.
-mod kind {
-    pub(super) const INT8: u8 = 5;
-    pub(super) const FLOAT32: u8 = 9;
-    pub(super) const FLOAT64: u8 = 10;
-}
 
 /// A number of any type.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Number {
-    Unsigned(u64),
-    Signed(i64),
+    Integer(i128),
     Float(f64),
-}
-
-/// Returns the bytes of a number of a type.
-fn size(kind: u8) -> usize {
-    match kind {
-        kind::FLOAT32 => 4,
-        kind::FLOAT64 => 8,
-        integer => 1 << ((integer - 1) % 4),
-    }
 }
 
 /// Appends the numbers in `bytes`, of type `from`, to `out` as numbers of type `to`. Neither type is
@@ -32,14 +17,17 @@ fn size(kind: u8) -> usize {
 ///
 /// # Errors
 /// A number is out of range of type `to`.
-pub(super) fn convert(bytes: &[u8], from: u8, to: u8, out: &mut Vec<u8>) -> Result<()> {
+pub(super) fn convert(bytes: &[u8], from: Scalar, to: Scalar, out: &mut Vec<u8>) -> Result<()> {
+    let size = |scalar: Scalar| scalar.size().unwrap_or(1) as usize;
     for element in bytes.chunks_exact(size(from)) {
         let number = read(element, from);
         match to {
-            kind::FLOAT32 => out.extend(float32(number).to_le_bytes()),
-            kind::FLOAT64 => out.extend(float64(number).to_le_bytes()),
+            Scalar::Float32 => out.extend(float32(number).to_le_bytes()),
+            Scalar::Float64 => out.extend(float64(number).to_le_bytes()),
             _ => {
-                let integer = integer(number).filter(|integer| fits(*integer, to));
+                let fits =
+                    |integer: &i128| to.range().is_some_and(|(least, most)| (least..=most).contains(integer));
+                let integer = integer(number).filter(fits);
                 let integer = integer.ok_or_else(|| {
                     Error::unsupported(format!(
                         "the type that the number has in frame 0 can't hold {}",
@@ -53,44 +41,25 @@ pub(super) fn convert(bytes: &[u8], from: u8, to: u8, out: &mut Vec<u8>) -> Resu
     Ok(())
 }
 
-fn read(element: &[u8], kind: u8) -> Number {
-    let mut bytes = [0; 8];
-    for (byte, from) in bytes.iter_mut().zip(element) {
-        *byte = *from;
-    }
-    match kind {
-        kind::FLOAT32 => Number::Float(f32::from_bits(u64::from_le_bytes(bytes) as u32).into()),
-        kind::FLOAT64 => Number::Float(f64::from_le_bytes(bytes)),
-        kind::INT8.. => {
-            // Sign extension.
-            let unused = 64 - 8 * size(kind) as u32;
-            Number::Signed(i64::from_le_bytes(bytes) << unused >> unused)
-        }
-        _ => Number::Unsigned(u64::from_le_bytes(bytes)),
+fn read(element: &[u8], scalar: Scalar) -> Number {
+    let bits = u128::from_le_bytes(little(element, ByteOrder::Little)) as u64;
+    match scalar {
+        Scalar::Float32 => Number::Float(f32::from_bits(bits as u32).into()),
+        Scalar::Float64 => Number::Float(f64::from_bits(bits)),
+        _ => Number::Integer(numbers::integer(scalar, ByteOrder::Little, element).unwrap_or_default()),
     }
 }
 
 fn integer(number: Number) -> Option<i128> {
     match number {
-        Number::Unsigned(number) => Some(number.into()),
-        Number::Signed(number) => Some(number.into()),
+        Number::Integer(number) => Some(number),
         Number::Float(number) => number.is_finite().then_some(number as i128),
-    }
-}
-
-/// True if an integer is in the range of a type.
-fn fits(integer: i128, kind: u8) -> bool {
-    let bits = 8 * size(kind) as u32;
-    match kind {
-        kind::INT8.. => (-(1_i128 << (bits - 1))..1 << (bits - 1)).contains(&integer),
-        _ => (0..1_i128 << bits).contains(&integer),
     }
 }
 
 fn float64(number: Number) -> f64 {
     match number {
-        Number::Unsigned(number) => number as f64,
-        Number::Signed(number) => number as f64,
+        Number::Integer(number) => number as f64,
         Number::Float(number) => number,
     }
 }
@@ -98,8 +67,7 @@ fn float64(number: Number) -> f64 {
 /// Converts to float32 with one rounding: by way of float64 there would be two.
 fn float32(number: Number) -> f32 {
     match number {
-        Number::Unsigned(number) => number as f32,
-        Number::Signed(number) => number as f32,
+        Number::Integer(number) => number as f32,
         Number::Float(number) => number as f32,
     }
 }
@@ -107,8 +75,11 @@ fn float32(number: Number) -> f32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::format::gsd::entry::IndexEntry;
 
     fn converted(bytes: &[u8], from: u8, to: u8) -> Option<Vec<u8>> {
+        let entry = |kind| IndexEntry { slot: 0, frame: 0, n: 1, m: 1, location: 0, id: 0, kind, flags: 0 };
+        let [from, to] = [from, to].map(|kind| entry(kind).element().unwrap().scalar);
         let mut out = Vec::new();
         convert(bytes, from, to, &mut out).ok().map(|()| out)
     }

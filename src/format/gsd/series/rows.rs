@@ -12,7 +12,7 @@ use super::gather::{self, BATCH, DataRange, MIN_ZERO_COPY};
 use super::numbers;
 use super::pass::NameRows;
 use crate::content::parquet::{Column, Element, Values};
-use crate::content::{Content, Soundness, Stored, fill, npy};
+use crate::content::{Content, Datatype, Scalar, Soundness, Stored, fill, npy};
 use crate::error::{Error, Kind, Result};
 use crate::source::read_up_to;
 
@@ -97,8 +97,8 @@ impl LoggedQuantity {
         rows: u64,
         frames: u64,
     ) -> Option<Self> {
-        let Numbers { descr, columns, bytes } = quantity.default;
-        let kind = entry::kind_of(descr.trim_matches('\''))?;
+        let Numbers { scalar, columns, bytes } = quantity.default;
+        let kind = entry::kind_of(scalar)?;
         let default = match quantity.rule {
             Rule::Number => IndexEntry { kind, ..STEP },
             Rule::WholeChunk => IndexEntry { n: columns.unwrap_or(1), kind, ..STEP },
@@ -144,31 +144,28 @@ impl LoggedQuantity {
     /// Returns the rows as a `.npy` array.
     pub(super) fn array(&self, file: &Arc<GsdFile>) -> Result<Arc<dyn Content>> {
         let mut shape = vec![self.frames];
-        let descr = match self.form {
-            Form::Text(longest) => format!("'<U{longest}'"),
+        let datatype = match self.form {
+            Form::Text(longest) => Datatype::Ucs4(longest),
             Form::Numbers(of) => {
                 shape.extend(of.shape().into_iter().filter(|_| !of.is_number()));
-                format!("'{}'", of.element().map_or("|u1", |element| element.descr))
+                of.element().map_or(Datatype::Uint8, |element| element.scalar.into())
             }
             Form::Arrays(of) => {
                 shape.extend(of.shape());
-                format!("'{}'", of.element().map_or("|u1", |element| element.descr))
+                of.element().map_or(Datatype::Uint8, |element| element.scalar.into())
             }
         };
-        npy::array(&descr, false, &shape, Arc::new(RowsContent::new(file.clone(), self.clone())?))
+        npy::little_endian(datatype, shape, Arc::new(RowsContent::new(file.clone(), self.clone())?))
     }
 
     /// Returns the rows as a column of a table; `None` if a row is neither a single number nor a text.
     pub(super) fn column(&self, file: &Arc<GsdFile>) -> Result<Option<Column>> {
         let element = match self.form {
-            Form::Text(longest) => Element::Ucs4(longest),
-            Form::Numbers(of) if of.is_number() => match of.element() {
-                Some(of) if of.descr.contains('f') => Element::Float { size: of.size as u8 },
-                Some(of) => Element::Int { size: of.size as u8, signed: of.descr.contains('i') },
-                None => return Ok(None),
-            },
-            Form::Numbers(_) | Form::Arrays(_) => return Ok(None),
+            Form::Text(longest) => Some(Element::Ucs4(longest)),
+            Form::Numbers(of) if of.is_number() => of.element().and_then(|of| Element::of(of.scalar)),
+            Form::Numbers(_) | Form::Arrays(_) => None,
         };
+        let Some(element) = element else { return Ok(None) };
         let content = Arc::new(RowsContent::new(file.clone(), self.clone())?);
         let missing = (!self.is_whole()).then(|| Arc::new(Lacking(content.clone())) as Arc<dyn Content>);
         Ok(Some(Column::Values(Values { element, big_endian: false, content, missing })))
@@ -261,13 +258,15 @@ impl RowsContent {
             Form::Text(longest) => (self.text(offset, bytes, longest, entry)?, within),
             _ if self.is_plain(entry) => return self.read(offset + within, buf),
             Form::Numbers(of) | Form::Arrays(of) => {
-                let size = |entry: &IndexEntry| entry.element().map_or(1, |element| element.size);
+                let scalar =
+                    |entry: &IndexEntry| entry.element().map_or(Scalar::Uint8, |element| element.scalar);
+                let size = |entry: &IndexEntry| entry.element().map_or(1, entry::Element::size);
                 let first = within / size(&of);
                 let count = (within + buf.len() as u64).div_ceil(size(&of)) - first;
                 let mut stored = vec![0; (count * size(entry)) as usize];
                 self.read(offset + first * size(entry), &mut stored)?;
                 let mut row = Vec::with_capacity((count * size(&of)) as usize);
-                numbers::convert(&stored, entry.kind, of.kind, &mut row)
+                numbers::convert(&stored, scalar(entry), scalar(&of), &mut row)
                     .map_err(|error| error.within(format!("frame {}", entry.frame)))?;
                 (row, within - first * size(&of))
             }

@@ -1,22 +1,22 @@
-//! Converts elements of arrays to numbers.
+//! Reads the elements of arrays as numbers.
 
-use super::ndarray::{Byteorder, Scalar};
-use crate::content::float16;
+use super::datatype::{ByteOrder, Scalar, ScalarKind};
+use super::recoded::float16;
 
 /// A function that converts an element to a number.
-pub(super) type ToNumber = fn(&[u8]) -> f64;
+pub(crate) type ToNumber = fn(&[u8]) -> f64;
 
 /// Returns a function that converts an element of a type to a number. A complex number becomes its absolute
 /// value. `None` for strings.
-pub(super) fn to_number(scalar: Scalar, byteorder: Byteorder) -> Option<ToNumber> {
+pub(crate) fn to_number(scalar: Scalar, byteorder: ByteOrder) -> Option<ToNumber> {
     /// Reads a number from bytes, whose length is always that of the number.
     macro_rules! number {
         ($type:ty, $make:expr) => {
             match byteorder {
-                Byteorder::Little => |bytes| {
+                ByteOrder::Little => |bytes| {
                     $make(bytes.try_into().map_or_else(|_| Default::default(), <$type>::from_le_bytes))
                 },
-                Byteorder::Big => |bytes| {
+                ByteOrder::Big => |bytes| {
                     $make(bytes.try_into().map_or_else(|_| Default::default(), <$type>::from_be_bytes))
                 },
             }
@@ -48,15 +48,38 @@ pub(super) fn to_number(scalar: Scalar, byteorder: Byteorder) -> Option<ToNumber
         Scalar::Float64 => number!(f64, std::convert::identity),
         Scalar::Bool8 => number!(u8, |value| f64::from(u8::from(value != 0))),
         Scalar::Complex64 => match byteorder {
-            Byteorder::Little => absolute!(f32, from_le_bytes),
-            Byteorder::Big => absolute!(f32, from_be_bytes),
+            ByteOrder::Little => absolute!(f32, from_le_bytes),
+            ByteOrder::Big => absolute!(f32, from_be_bytes),
         },
         Scalar::Complex128 => match byteorder {
-            Byteorder::Little => absolute!(f64, from_le_bytes),
-            Byteorder::Big => absolute!(f64, from_be_bytes),
+            ByteOrder::Little => absolute!(f64, from_le_bytes),
+            ByteOrder::Big => absolute!(f64, from_be_bytes),
         },
         Scalar::Ascii(_) | Scalar::Ucs4(_) => return None,
     })
+}
+
+/// Returns the bytes of an element, or the first 16, in little-endian order.
+pub(crate) fn little(element: &[u8], byteorder: ByteOrder) -> [u8; 16] {
+    let mut little = [0; 16];
+    let len = element.len().min(little.len());
+    little[..len].copy_from_slice(&element[..len]);
+    if byteorder == ByteOrder::Big {
+        little[..len].reverse();
+    }
+    little
+}
+
+/// Returns the value of an integer; `None` if the type is not that of an integer.
+pub(crate) fn integer(scalar: Scalar, byteorder: ByteOrder, element: &[u8]) -> Option<i128> {
+    let (kind, size) = scalar.kind_and_len();
+    let value = u128::from_le_bytes(little(element, byteorder));
+    let unused = 128_u64.checked_sub(8 * size)?;
+    match kind {
+        ScalarKind::Int => Some((value << unused) as i128 >> unused),
+        ScalarKind::Uint => Some(value as i128),
+        _ => None,
+    }
 }
 
 /// Returns the absolute value of a complex number. `f64::hypot` would need glibc 2.35.
@@ -85,12 +108,12 @@ mod tests {
     #[test]
     fn elements_are_the_numbers_that_they_stand_for() {
         let number = |scalar, byteorder, bytes: &[u8]| to_number(scalar, byteorder).unwrap()(bytes);
-        assert_eq!(number(Scalar::Int16, Byteorder::Big, &[0xff, 0xfe]), -2.0);
-        assert_eq!(number(Scalar::Uint16, Byteorder::Little, &[0xff, 0xfe]), 65_279.0);
-        assert_eq!(number(Scalar::Float32, Byteorder::Big, &1.5_f32.to_be_bytes()), 1.5);
-        assert_eq!(number(Scalar::Bool8, Byteorder::Big, &[7]), 1.0);
+        assert_eq!(number(Scalar::Int16, ByteOrder::Big, &[0xff, 0xfe]), -2.0);
+        assert_eq!(number(Scalar::Uint16, ByteOrder::Little, &[0xff, 0xfe]), 65_279.0);
+        assert_eq!(number(Scalar::Float32, ByteOrder::Big, &1.5_f32.to_be_bytes()), 1.5);
+        assert_eq!(number(Scalar::Bool8, ByteOrder::Big, &[7]), 1.0);
         let complex = [3_f32.to_be_bytes(), 4_f32.to_be_bytes()].concat();
-        assert_eq!(number(Scalar::Complex64, Byteorder::Big, &complex), 5.0);
-        assert!(to_number(Scalar::Ascii(3), Byteorder::Big).is_none());
+        assert_eq!(number(Scalar::Complex64, ByteOrder::Big, &complex), 5.0);
+        assert!(to_number(Scalar::Ascii(3), ByteOrder::Big).is_none());
     }
 }
