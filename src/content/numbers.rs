@@ -59,25 +59,26 @@ pub(crate) fn to_number(scalar: Scalar, byteorder: ByteOrder) -> Option<ToNumber
     })
 }
 
-/// Returns the bytes of an element, or the first 16, in little-endian order.
-pub(crate) fn little(element: &[u8], byteorder: ByteOrder) -> [u8; 16] {
-    let mut little = [0; 16];
-    let len = element.len().min(little.len());
-    little[..len].copy_from_slice(&element[..len]);
-    if byteorder == ByteOrder::Big {
-        little[..len].reverse();
+/// Returns the bits of an element of at most 8 bytes.
+pub(crate) fn bits(element: &[u8], byteorder: ByteOrder) -> u64 {
+    let add = |bits: u64, byte: &u8| bits << 8 | u64::from(*byte);
+    match byteorder {
+        ByteOrder::Little => element.iter().rev().fold(0, add),
+        ByteOrder::Big => element.iter().fold(0, add),
     }
-    little
 }
 
 /// Returns the value of an integer; `None` if the type is not that of an integer.
 pub(crate) fn integer(scalar: Scalar, byteorder: ByteOrder, element: &[u8]) -> Option<i128> {
     let (kind, size) = scalar.kind_and_len();
-    let value = u128::from_le_bytes(little(element, byteorder));
-    let unused = 128_u64.checked_sub(8 * size)?;
+    let bits = bits(element, byteorder);
     match kind {
-        ScalarKind::Int => Some((value << unused) as i128 >> unused),
-        ScalarKind::Uint => Some(value as i128),
+        ScalarKind::Int => {
+            // Sign extension.
+            let unused = 64 - 8 * size;
+            Some(((bits << unused) as i64 >> unused).into())
+        }
+        ScalarKind::Uint => Some(bits.into()),
         _ => None,
     }
 }

@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use super::copy::{self, CopyTarget, Failure};
 use super::{Look, again};
-use crate::content::numbers::{integer, little};
+use crate::content::numbers::{bits, integer};
 use crate::content::{
     ByteOrder, Content, Scalar, ScalarKind, array, checksum, float16, literal, read_exact_at, short_number,
 };
@@ -381,11 +381,11 @@ enum Value {
 
 impl Value {
     fn of(bytes: &[u8], (scalar, byteorder): Number) -> Self {
-        let bits = |bytes| u128::from_le_bytes(little(bytes, byteorder)) as u64;
+        let bits = || bits(bytes, byteorder);
         match scalar {
-            Scalar::Float16 => Self::Float(float16(bits(bytes) as u16).into()),
-            Scalar::Float32 => Self::Single(f32::from_bits(bits(bytes) as u32)),
-            Scalar::Float64 => Self::Float(f64::from_bits(bits(bytes))),
+            Scalar::Float16 => Self::Float(float16(bits() as u16).into()),
+            Scalar::Float32 => Self::Single(f32::from_bits(bits() as u32)),
+            Scalar::Float64 => Self::Float(f64::from_bits(bits())),
             Scalar::Complex64 | Scalar::Complex128 => {
                 let of_part = if scalar == Scalar::Complex64 { Scalar::Float32 } else { Scalar::Float64 };
                 let (real, imaginary) = bytes.split_at_checked(bytes.len() / 2).unwrap_or_default();
@@ -393,7 +393,7 @@ impl Value {
                 Self::Complex(part(real), part(imaginary))
             }
             // The bytes of a boolean are compared as they are.
-            _ => Self::Integer(integer(scalar, byteorder, bytes).unwrap_or_else(|| bits(bytes).into())),
+            _ => Self::Integer(integer(scalar, byteorder, bytes).unwrap_or_else(|| bits().into())),
         }
     }
 

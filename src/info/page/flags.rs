@@ -3,7 +3,7 @@
 use super::arrays::{ArrayRow, Views};
 use super::html::{escape, grouped};
 use super::sample::{Budget, Sample};
-use crate::content::{ByteOrder, Scalar, ScalarKind, read_exact_at};
+use crate::content::{ByteOrder, Scalar, ScalarKind, numbers, read_exact_at};
 use crate::error::Result;
 use crate::product::flag_name;
 
@@ -21,7 +21,7 @@ pub(super) fn html(views: &Views, row: &ArrayRow, telescope: &str, budget: &mut 
         return Ok(String::new());
     }
     let item = elements.item;
-    let mut counts = FlagCounts::new(item, elements.byteorder == ByteOrder::Big);
+    let mut counts = FlagCounts::new(item, elements.byteorder);
     let bytes = elements.count * item;
     let is_strided = elements.content.strided().is_some_and(|strided| strided.span > bytes.saturating_mul(4));
     let words = if !is_strided && budget.allows(bytes) {
@@ -48,26 +48,21 @@ pub(super) fn html(views: &Views, row: &ArrayRow, telescope: &str, budget: &mut 
 #[derive(Debug)]
 struct FlagCounts {
     item: usize,
-    is_big: bool,
+    byteorder: ByteOrder,
     of_bit: [u64; 64],
     flagged: u64,
     all: u64,
 }
 
 impl FlagCounts {
-    fn new(item: u64, is_big: bool) -> Self {
+    fn new(item: u64, byteorder: ByteOrder) -> Self {
         let item = usize::try_from(item).unwrap_or(8);
-        Self { item, is_big, of_bit: [0; 64], flagged: 0, all: 0 }
+        Self { item, byteorder, of_bit: [0; 64], flagged: 0, all: 0 }
     }
 
     fn take(&mut self, bytes: &[u8]) {
         for element in bytes.chunks_exact(self.item) {
-            let mut ordered = [0; 8];
-            ordered[..self.item].copy_from_slice(element);
-            if self.is_big {
-                ordered[..self.item].reverse();
-            }
-            let mut bits = u64::from_le_bytes(ordered);
+            let mut bits = numbers::bits(element, self.byteorder);
             self.all += 1;
             self.flagged += u64::from(bits != 0);
             while bits != 0 {
@@ -118,7 +113,7 @@ mod tests {
 
     #[test]
     fn each_flag_is_counted() {
-        let mut counts = FlagCounts::new(4, true);
+        let mut counts = FlagCounts::new(4, ByteOrder::Big);
         counts.take(&[0, 0, 0, 0, 0, 0, 0, 3, 0x80, 0, 0, 1, 0, 0, 0, 0]);
         assert_eq!((counts.all, counts.flagged), (4, 2));
         assert_eq!((counts.of_bit[0], counts.of_bit[1], counts.of_bit[31]), (2, 1, 1));
@@ -129,7 +124,7 @@ mod tests {
         counts.take(&[0xff; 400_000]);
         let html = counts.html(&"<".repeat(100), &"x".repeat(60), "ROMAN");
         assert!(html.len() <= RESERVED, "{}", html.len());
-        counts = FlagCounts::new(8, false);
+        counts = FlagCounts::new(8, ByteOrder::Little);
         counts.take(&[0xff; 8]);
         assert!(counts.html("dq", "", "").len() <= RESERVED);
     }

@@ -28,8 +28,8 @@ use crate::error::{Error, Kind, Result};
 use crate::format::Container;
 use crate::local::location::Location;
 use crate::source::{
-    FileSource, Identity, Lent, MemorySource, Moved, Provenance, Readers, Source, SourceStat, SourceVersion,
-    Surroundings, read_range, read_up_to,
+    FileSource, Identity, Lent, MemorySource, Moved, Readers, Source, SourceStat, SourceVersion, read_range,
+    read_up_to,
 };
 use crate::sync::{Rank, Ranked};
 use crate::user_dirs;
@@ -633,6 +633,10 @@ impl Source for GenerationSource {
         self.bytes.source.path()
     }
 
+    fn inner(&self) -> Option<&dyn Source> {
+        Some(&*self.bytes.source)
+    }
+
     /// Returns the stat as of the snapshot.
     fn stat(&self) -> Result<SourceStat> {
         Ok(self.stat)
@@ -671,14 +675,6 @@ impl Source for GenerationSource {
         Ok(bytes)
     }
 
-    fn kept(&self, name: &str) -> Option<Vec<u8>> {
-        self.bytes.source.kept(name)
-    }
-
-    fn keep(&self, name: &str, bytes: &[u8]) {
-        self.bytes.source.keep(name, bytes);
-    }
-
     fn next_data(&self, offset: u64) -> Option<Range<u64>> {
         let state = self.bytes.read();
         let entry = state.generations.get(&self.id)?;
@@ -702,18 +698,6 @@ impl Source for GenerationSource {
             return None;
         }
         Some(self.bytes.source.lend(at, len)?.holding(state))
-    }
-
-    fn is_slow(&self) -> bool {
-        self.bytes.source.is_slow()
-    }
-
-    fn provenance(&self) -> Provenance {
-        self.bytes.source.provenance()
-    }
-
-    fn surroundings(&self) -> Option<&Arc<dyn Surroundings>> {
-        self.bytes.source.surroundings()
     }
 
     fn will_need(&self, offset: u64, len: u64) {

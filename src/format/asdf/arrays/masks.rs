@@ -178,7 +178,9 @@ fn is_equal(scalar: Scalar, bytes: [u8; 16], number: Number) -> bool {
         }
         _ => {
             let truth = || (scalar == Scalar::Bool8).then_some(i128::from(bytes[0] != 0));
-            let Some(value) = integer(scalar, ByteOrder::Little, &bytes).or_else(truth) else { return false };
+            let Some(value) = integer(scalar, ByteOrder::Little, &bytes[..8]).or_else(truth) else {
+                return false;
+            };
             match number {
                 Number::Int(wanted) => value == wanted,
                 _ => value as f64 == number_re && number_im == 0.0,

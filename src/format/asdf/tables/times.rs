@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 use super::super::arrays::Elements;
 use super::super::ndarray::{ByteOrder, Datatype, Ndarray, Scalar, Source};
 use super::instant::{Instant, Notation};
-use crate::content::numbers::{integer, little};
+use crate::content::numbers::{bits, integer};
 use crate::content::parquet::Timestamp;
 use crate::content::{Content, fill, read_exact_at};
 use crate::error::{Error, Result, if_readable};
@@ -148,19 +148,14 @@ impl Form {
         Some(Self { scalar, size, byteorder: elements.byteorder })
     }
 
-    /// Returns the bits of a number of at most 8 bytes.
-    fn bits(self, number: &[u8]) -> u64 {
-        u128::from_le_bytes(little(number, self.byteorder)) as u64
-    }
-
     /// Returns the exact instant of an element.
     fn instant(self, notation: Notation, element: &[u8]) -> Option<Instant> {
         match self.scalar {
-            Scalar::Float32 => notation.of_float(f32::from_bits(self.bits(element) as u32).into()),
-            Scalar::Float64 => notation.of_float(f64::from_bits(self.bits(element))),
+            Scalar::Float32 => notation.of_float(f32::from_bits(bits(element, self.byteorder) as u32).into()),
+            Scalar::Float64 => notation.of_float(f64::from_bits(bits(element, self.byteorder))),
             Scalar::Ascii(_) => notation.of_text(element),
             Scalar::Ucs4(_) => {
-                let code = |bytes: &[u8]| u8::try_from(self.bits(bytes)).ok();
+                let code = |unit: &[u8]| u8::try_from(bits(unit, self.byteorder)).ok();
                 let text: Option<Vec<u8>> = element.chunks_exact(4).map(code).collect();
                 notation.of_text(&text?)
             }

@@ -1,8 +1,7 @@
 //! Conversion between number types, as in NumPy assignment: floats are truncated to integers. A number out of
 //! the range of the new type is an error.
 
-use crate::content::numbers::{self, little};
-use crate::content::{ByteOrder, Scalar};
+use crate::content::{ByteOrder, Scalar, numbers};
 use crate::error::{Error, Result};
 
 /// A number of any type.
@@ -42,7 +41,7 @@ pub(super) fn convert(bytes: &[u8], from: Scalar, to: Scalar, out: &mut Vec<u8>)
 }
 
 fn read(element: &[u8], scalar: Scalar) -> Number {
-    let bits = u128::from_le_bytes(little(element, ByteOrder::Little)) as u64;
+    let bits = numbers::bits(element, ByteOrder::Little);
     match scalar {
         Scalar::Float32 => Number::Float(f32::from_bits(bits as u32).into()),
         Scalar::Float64 => Number::Float(f64::from_bits(bits)),
