@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::ops::Range;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -63,6 +63,8 @@ pub(super) struct Object {
     arrived: Mutex<Instant>,
     /// Offset that a sequential reader has reached; 0 if the last reader was not sequential.
     read_to: AtomicU64,
+    /// Number of short ranges that were requested.
+    ranges: AtomicUsize,
     /// True once the server had another version.
     is_changed: AtomicBool,
     current: Mutex<Current>,
@@ -122,6 +124,7 @@ impl Object {
             streams: Mutex::default(),
             arrived: Mutex::new(Instant::now()),
             read_to: AtomicU64::new(0),
+            ranges: AtomicUsize::new(0),
             is_changed: AtomicBool::new(false),
             current: Mutex::new(Current { stat, valid_until }),
             asking: Mutex::default(),

@@ -1,5 +1,6 @@
 //! The requests that reading a file on a server takes, for files much larger than what is read of them.
 
+use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::ops::Range;
 use std::sync::Arc;
@@ -46,8 +47,16 @@ impl Sparse {
     }
 
     fn serve(self) -> (Server, Remote, Arc<dyn Container>) {
+        self.serve_ranges(true)
+    }
+
+    /// Serves the file by a server that sends several ranges in a reply, or only one.
+    fn serve_ranges(self, sends_several: bool) -> (Server, Remote, Arc<dyn Container>) {
         let server = Server::start(move |request, _| {
-            let reply = Reply::part_of(self.len as usize, "\"v1\"", request, |range| self.read(range));
+            let reply = match request.ranges() {
+                Some(_) if !sends_several => Reply::status(200),
+                _ => Reply::part_of(self.len as usize, "\"v1\"", request, |range| self.read(range)),
+            };
             // Requests that are sent at the same time overlap.
             Reply { delay: Duration::from_millis(10), ..reply }
         });
@@ -180,43 +189,96 @@ fn an_index_that_lists_fewer_blocks_than_the_tree_names_is_not_believed() {
     assert_eq!(container.block_count().unwrap(), 20);
 }
 
-/// Returns a literals-only LZ4 block of `len` bytes after its headers, in ASDF's framing.
-fn piece(len: u32) -> Vec<u8> {
-    let mut block = vec![0xf0];
-    let mut rest = len - 15;
-    while rest >= 255 {
-        block.push(255);
-        rest -= 255;
-    }
-    block.push(rest as u8);
-    block.extend((0..len).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8));
-    let n = block.len() as u32 + 4;
-    [&n.to_be_bytes()[..], &len.to_le_bytes(), &block].concat()
+fn literal(n: u32) -> u8 {
+    (n.wrapping_mul(2_654_435_761) >> 24) as u8
 }
 
-#[test]
-fn headers_of_lz4_pieces_are_requested_together() {
-    let (pieces, len) = (64, 4 << 20);
-    let one: Arc<[u8]> = piece(len).into();
+/// Decoded length of a piece, and of each row in it.
+const PIECE: u32 = 4 << 20;
+const ROW: u32 = 4096;
+
+/// Returns an LZ4 block after its headers, in ASDF's framing. Each row has some different bytes, then zeros. A block ends
+/// with five literals.
+fn piece(literals: u32) -> Vec<u8> {
+    let more = |block: &mut Vec<u8>, mut rest: u32| {
+        while rest >= 255 {
+            block.push(255);
+            rest -= 255;
+        }
+        block.push(rest as u8);
+    };
+    let mut block = Vec::new();
+    for row in (0..PIECE).step_by(ROW as usize) {
+        block.push(0xff);
+        more(&mut block, literals + 1 - 15);
+        block.extend((row..row + literals).map(literal));
+        block.extend([0, 1, 0]);
+        let at_end = if row + ROW == PIECE { 5 } else { 0 };
+        more(&mut block, ROW - literals - 1 - at_end - 4 - 15);
+    }
+    block.extend([0x50, 0, 0, 0, 0, 0]);
+    let n = block.len() as u32 + 4;
+    [&n.to_be_bytes()[..], &PIECE.to_le_bytes(), &block].concat()
+}
+
+/// Reads bytes in a block of LZ4 pieces whose rows have so many literals each. Returns the number of requests and the bytes
+/// that were transferred.
+fn read_pieces(literals: &[u32], sends_several: bool, at: u64, len: usize) -> (usize, u64) {
     let mut file = Sparse::default();
-    let decoded = u64::from(len) * pieces;
+    let decoded = u64::from(PIECE) * literals.len() as u64;
     file.push(
         format!("{HEAD}a: !core/ndarray-1.1.0 {{source: 0, datatype: uint8, byteorder: big, shape: [{decoded}]}}\n...\n")
             .into_bytes(),
     );
-    file.push(header(b"lz4\0", one.len() as u64 * pieces, decoded));
-    for _ in 0..pieces {
-        file.push(one.clone());
+    // Equal pieces share their memory.
+    let mut made: HashMap<u32, Arc<[u8]>> = HashMap::new();
+    let mut of = |literals: &u32| made.entry(*literals).or_insert_with(|| piece(*literals).into()).clone();
+    let pieces: Vec<Arc<[u8]>> = literals.iter().map(&mut of).collect();
+    file.push(header(b"lz4\0", pieces.iter().map(|piece| piece.len() as u64).sum(), decoded));
+    for piece in pieces {
+        file.push(piece);
     }
-    let (server, remote, container) = file.serve();
+    let (server, remote, container) = file.serve_ranges(sends_several);
     let content = container.block(0).unwrap().content.unwrap();
-    let mut bytes = vec![0; 4096];
-    let at = decoded / 10 * 9;
-    assert_eq!(content.read_at(at, &mut bytes).unwrap(), 4096);
-    let within = (at % u64::from(len)) as u32;
-    assert!((0..4096).all(|n| bytes[n as usize] == ((within + n).wrapping_mul(2_654_435_761) >> 24) as u8));
-    assert!(server.count() <= 12, "{}", server.count());
-    assert!(remote.stats().bytes <= 4 * MIB, "{}", remote.stats().bytes);
+    let mut bytes = vec![0; len];
+    assert_eq!(content.read_at(at, &mut bytes).unwrap(), len);
+    let literals = literals[(at / u64::from(PIECE)) as usize];
+    for (n, byte) in ((at % u64::from(PIECE)) as u32..).zip(bytes) {
+        assert_eq!(byte, if n % ROW < literals { literal(n) } else { 0 }, "{n}");
+    }
+    (server.count(), remote.stats().bytes)
+}
+
+#[test]
+fn headers_of_lz4_pieces_are_requested_together() {
+    let at = 64 * 4 * MIB / 10 * 9;
+    let (requests, bytes) = read_pieces(&[4000; 64], true, at, 4096);
+    assert!(requests <= 12, "{requests}");
+    assert!(bytes <= 4 * MIB, "{bytes}");
+}
+
+/// The sizes are those of an image with a bright object, as Python writes it.
+#[test]
+fn headers_of_few_lz4_pieces_take_a_request_each_at_most() {
+    let image = [2055, 2060, 2197, 2394, 2360, 2138, 1959];
+    for sizes in [image, [4000; 7]] {
+        for sends_several in [true, false] {
+            let (requests, bytes) = read_pieces(&sizes, sends_several, 2000 * 2700 * 4, 32 * 2700 * 4);
+            assert!(requests <= 8, "{sizes:?}: {requests} requests");
+            assert!(bytes <= 4_000_000, "{sizes:?}: {bytes} bytes");
+        }
+    }
+}
+
+#[test]
+fn headers_of_many_unequal_lz4_pieces_take_few_requests_in_vain() {
+    let sizes: Vec<u32> = (0..64_u32).map(|n| 1450 + n.wrapping_mul(2_654_435_761) % 200).collect();
+    let at = 64 * 4 * MIB / 10 * 9;
+    for (sends_several, most) in [(true, 45), (false, 95)] {
+        let (requests, bytes) = read_pieces(&sizes, sends_several, at, 4096);
+        assert!(requests <= most, "{sends_several}: {requests}");
+        assert!(bytes <= 6_000_000, "{sends_several}: {bytes}");
+    }
 }
 
 #[test]

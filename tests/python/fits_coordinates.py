@@ -1,4 +1,5 @@
 """Writes images with astropy's world coordinates, their slices, and sunpy's maps, and compares the cards of fits/.
+The cubes in other resolutions are those of scripts/make-ndcube-fixture.py.
 
     fits_coordinates.py write DIRECTORY
     fits_coordinates.py compare DIRECTORY MOUNTPOINT
@@ -8,6 +9,7 @@ and how many have a note in their place.
 """
 
 import os
+import shutil
 import sys
 import warnings
 
@@ -24,6 +26,7 @@ warnings.simplefilter("ignore")
 RNG = np.random.default_rng(43)
 TYPES = [("RA---TAN", "deg"), ("DEC--TAN", "deg"), ("WAVE", "m"), ("STOKES", "")]
 SHAPE = (4, 9, 8, 7)
+NDCUBE = "ndcube.asdf"
 FLUX = "1e-17 erg/s/cm2/Angstrom"
 
 
@@ -73,6 +76,10 @@ def node(wcs, chosen):
     return TaggedDict({"slices_array": listed, "wcs": wcs}, "tag:astropy.org:astropy/wcs/slicedwcs-1.1.0")
 
 
+def resampled(wcs, factors):
+    return TaggedDict({"factor": factors, "offset": [0, 0], "wcs": wcs}, "tag:sunpy.org:ndcube/resampledwcs-1.0.0")
+
+
 # Each case: the coordinates of all, the slices of these, and the data.
 CASES = {}
 for number in range(30):
@@ -94,9 +101,13 @@ CASES["a line"] = (PLANE, [3, slice(0, 8, 1)], np.zeros(8, "i2"))
 CASES["plane"] = (PLANE, ALL, np.zeros((9, 8), "i2"))
 CASES["sip"] = (SIP, [slice(2, 7, 1), slice(1, 5, 1)], np.zeros((5, 4), "i2"))
 NOTES = {
-    "sip line": (node(SIP, [3, slice(0, 8, 1)]), np.zeros(8, "i2"), "a slice of a distortion"),
+    "sip line": (node(SIP, [3, slice(0, 8, 1)]), np.zeros(8, "i2"), "a distortion has no cards with"),
     "shape": (node(PLANE, ALL), np.zeros((4, 4), "i2"), "its axes are not those of the image"),
-    "resampled": (TaggedDict({"factor": [2, 2], "offset": [0, 0], "wcs": PLANE}, "tag:sunpy.org:ndcube/resampledwcs-1.0.0"),
+    "resampled sip": (resampled(SIP, [2, 2.0]), np.zeros((4, 4), "i2"), "a distortion has no cards with other steps"),
+    "no factors": (resampled(PLANE, np.array([2, 0])), np.zeros((4, 4), "i2"), "its factors are not positive numbers"),
+    "one factor": (resampled(PLANE, [2]), np.zeros((4, 4), "i2"), "its factors or offsets can"),
+    "reordered": (TaggedDict({"pixel_order": [1, 0], "world_order": [1, 0], "wcs": PLANE},
+                             "tag:sunpy.org:ndcube/reorderedwcs-1.0.0"),
                   np.zeros((4, 4), "i2"), "its coordinates are none of FITS"),
 }
 META = {"ctype1": "HPLN-TAN", "ctype2": "HPLT-TAN", "cunit1": "arcsec", "cunit2": "arcsec", "crpix1": 3.5, "crpix2": 2.5,
@@ -127,12 +138,30 @@ def tree():
 
 def write(directory):
     asdf.AsdfFile(tree()).write_to(os.path.join(directory, "coordinates.asdf"))
+    shutil.copy(os.path.join(os.path.dirname(__file__), "../fixtures/asdf", NDCUBE), directory)
 
 
 def opened(*path):
     hdus = fits.open(os.path.join(*path))
     hdus.verify("exception")
     return hdus[0].header
+
+
+def compare_with_ndcube(directory, mountpoint):
+    place = os.path.join(mountpoint, NDCUBE)
+    with asdf.open(os.path.join(directory, NDCUBE)) as file:
+        worlds = file["worlds"]
+    for key, truth in worlds.items():
+        found = WCS(opened(place, "fits", "cubes", key, "data.fits"))
+        pixels, expected = np.array(truth["pixels"]), np.array(truth["worlds"])
+        dropped = np.zeros((len(pixels), found.naxis - pixels.shape[1]))
+        names = list(found.wcs.ctype)
+        order = [names.index(name) for name in ("HPLN-TAN", "HPLT-TAN", "WAVE")]
+        ours = found.all_pix2world(np.hstack([pixels, dropped]), 0)[:, order]
+        assert np.allclose(ours, expected, rtol=1e-11, atol=0), (key, ours - expected)
+    status = open(os.path.join(place, ".asdf-mount", "status.yaml")).read()
+    assert "fits/ has no world coordinates" not in status, status
+    return len(worlds)
 
 
 def compare(directory, mountpoint):
@@ -157,9 +186,10 @@ def compare(directory, mountpoint):
         for n, name in enumerate(found.wcs.ctype):
             expected = theirs[:, names.index(name)]
             assert np.allclose(ours[:, n], expected, rtol=1e-11, atol=1e-11 * np.abs(expected).max()), (key, name)
+    for key in NOTES:
+        assert "CTYPE1" not in opened(place, "fits", "cubes", key, "data.fits"), key
     status = open(os.path.join(place, ".asdf-mount", "status.yaml")).read()
     for key, (*_, why) in NOTES.items():
-        assert "CTYPE1" not in opened(place, "fits", "cubes", key, "data.fits"), key
         lines = [line for line in status.splitlines() if f"fits/ has no world coordinates from cubes/{key}/wcs: " in line]
         assert len(lines) == 1 and why in lines[0], (key, status)
     assert status.count("fits/ has no world coordinates") == len(NOTES), status
@@ -173,7 +203,7 @@ def compare(directory, mountpoint):
             found = text and u.Unit(text, format="fits")
         warnings.simplefilter("ignore")
         assert unit is None or found == u.Unit(unit), (path, text)
-    print(len(CASES), len(NOTES))
+    print(len(CASES), len(NOTES), compare_with_ndcube(directory, mountpoint))
 
 
 write(sys.argv[2]) if sys.argv[1] == "write" else compare(*sys.argv[2:])

@@ -18,7 +18,7 @@
 //! | [`records`] | a structured array as a table |
 //! | [`groups`] | images of a mapping as the extensions of a file |
 //! | [`elsewhere`] | links to FITS files that the tree names |
-//! | [`headers`], [`sliced`] | headers that the tree has for an image; slices of them |
+//! | [`headers`], [`sliced`] | headers that the tree has for an image; slices of them, and other resolutions |
 //! | [`keywords`] | cards that people search by |
 //! | [`build`] | headers and data as a file |
 
@@ -64,6 +64,7 @@ mod unit;
 mod values;
 mod wcs;
 
+use card::Cards;
 use groups::Group;
 use nodes::Nodes;
 
@@ -144,9 +145,10 @@ fn entries(file: &Arc<AsdfFile>) -> Result<&Entries> {
 
 fn is_slow(file: &AsdfFile) -> bool {
     // The numbers of world coordinates may lie in blocks that must be decoded first.
-    let is_slow = |entries: &Entries| {
-        !entries.items.is_empty() && !nodes_of(file).is_ok_and(|nodes| nodes.solutions.is_empty())
+    let needs_none = |nodes: &Nodes| {
+        nodes.solutions.is_empty() && nodes.headers.values().all(|header| header.numbers().next().is_none())
     };
+    let is_slow = |entries: &Entries| !entries.items.is_empty() && !nodes_of(file).is_ok_and(needs_none);
     file.computed.get().is_none_or(is_slow)
 }
 
@@ -286,7 +288,7 @@ fn array_file(file: &Arc<AsdfFile>, number: usize) -> Result<File> {
         (Some(wcs), Some(shape)) => solution(file, wcs, shape)?,
         _ => None,
     };
-    let own = if solution.is_some() { None } else { nodes.header_of(&of_pixels) };
+    let own = if solution.is_some() { None } else { own_cards(file, nodes, &of_pixels)? };
     let mut header = Vec::new();
     let about = keywords::of(file, &of_pixels)?;
     let masked = entries(file)?.masks.get(&number);
@@ -366,7 +368,7 @@ fn solution(file: &Arc<AsdfFile>, wcs: &wcs::Wcs, shape: &[u64]) -> Result<Optio
     if let Some(solved) = wcs.solved.get().filter(|solved| solved.shape == shape) {
         return Ok(solved.solution.clone().ok());
     }
-    let solution = match numbers_of(file, wcs)? {
+    let solution = match numbers_of(file, wcs.numbers())? {
         Some(numbers) => wcs.solve(&numbers, shape),
         None => Err("its numbers can't be read".to_owned()),
     };
@@ -375,10 +377,26 @@ fn solution(file: &Arc<AsdfFile>, wcs: &wcs::Wcs, shape: &[u64]) -> Result<Optio
     Ok(found)
 }
 
+/// Returns the cards of the header that the tree has for the array at a path. Their numbers may lie in blocks.
+fn own_cards<'n>(file: &Arc<AsdfFile>, nodes: &'n Nodes, path: &[&str]) -> Result<Option<&'n Cards>> {
+    let Some(header) = nodes.header_of(path) else { return Ok(None) };
+    if header.solved.get().is_none() {
+        let cards = match numbers_of(file, header.numbers())? {
+            Some(numbers) => header.solve(&numbers),
+            None => Err("its numbers can't be read".to_owned()),
+        };
+        header.solved.get_or_init(|| cards);
+    }
+    Ok(header.solved.get().and_then(|cards| cards.as_ref().ok()))
+}
+
 /// Returns the numbers of world coordinates, some of which may lie in blocks; `None` if one of these is damaged.
-fn numbers_of(file: &Arc<AsdfFile>, wcs: &wcs::Wcs) -> Result<Option<Vec<Vec<f64>>>> {
+fn numbers_of<'n>(
+    file: &Arc<AsdfFile>,
+    places: impl IntoIterator<Item = &'n values::Numbers>,
+) -> Result<Option<Vec<Vec<f64>>>> {
     let mut all = Vec::new();
-    for place in wcs.numbers() {
+    for place in places {
         match place {
             values::Numbers::Written(numbers) => all.push(numbers.clone()),
             values::Numbers::InBlock(array) => {
@@ -391,12 +409,19 @@ fn numbers_of(file: &Arc<AsdfFile>, wcs: &wcs::Wcs) -> Result<Option<Vec<Vec<f64
     Ok(Some(all))
 }
 
-/// Returns the notes on world coordinates that could not be fitted.
+/// Returns the notes on world coordinates that could not be fitted, or whose numbers in blocks have no meaning.
 fn unsolved(nodes: &Nodes) -> Vec<Defect> {
     let mut notes: Vec<Defect> = Vec::new();
-    for wcs in nodes.solutions.values() {
-        let Some(wcs::Solved { solution: Err(why), .. }) = wcs.solved.get() else { continue };
-        let note = nodes::without_coordinates(wcs.place, &wcs.path, why);
+    let of_wcs = nodes.solutions.values().filter_map(|wcs| {
+        let why = wcs.solved.get()?.solution.as_ref().err()?;
+        Some((wcs.place, &wcs.path, why))
+    });
+    let of_headers = nodes.headers.values().filter_map(|header| {
+        let why = header.solved.get()?.as_ref().err()?;
+        Some((header.place, &header.path, why))
+    });
+    for (place, path, why) in of_wcs.chain(of_headers) {
+        let note = nodes::without_coordinates(place, path, why);
         if !notes.contains(&note) {
             notes.push(note);
         }
@@ -422,7 +447,7 @@ fn group_file(file: &Arc<AsdfFile>, number: usize) -> Result<File> {
             (Some(wcs), Some(shape)) => solution(file, wcs, shape)?,
             _ => None,
         };
-        let own = if solution.is_some() { None } else { nodes.header_of(&of_pixels) };
+        let own = if solution.is_some() { None } else { own_cards(file, nodes, &of_pixels)? };
         let about = keywords::of(file, &of_pixels)?;
         parts.push(ArrayPart::Elements(array));
         described.push((image, path, unit, solution, own, about, masks.get(&image.number)));

@@ -7,6 +7,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use super::transfer::receive_first;
@@ -23,6 +24,7 @@ use crate::sync::locked;
 /// Maximum number of ranges of a request. Apache ignores more than 200, and a header of nginx has at most 8 KiB.
 const MAX_RANGES: usize = 100;
 /// Maximum number of ranges that are requested one by one, at the same time, before it is known what the server can do.
+/// Earlier ranges count half: who has asked for some goes on.
 const MAX_SINGLE: usize = 6;
 /// Maximum number of bytes of several ranges in a request.
 const MAX_LEN: u64 = 2 << 20;
@@ -92,7 +94,8 @@ impl Object {
             return Err(changed());
         }
         let mut pieces = Vec::new();
-        if ranges.len() > MAX_SINGLE && self.sends_several().is_none() {
+        let earlier = self.ranges.fetch_add(ranges.len(), Ordering::Relaxed);
+        if ranges.len() > 1 && earlier / 2 + ranges.len() > MAX_SINGLE && self.sends_several().is_none() {
             self.probe(ranges)?;
         }
         if ranges.len() > 1 && self.sends_several() == Some(true) {

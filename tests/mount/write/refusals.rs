@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::common::case::{BAD, Case, NEW, OLD, close, errno};
 use crate::common::mount::wait_until;
@@ -94,6 +95,29 @@ fn a_renaming_that_is_refused_renames_nothing() {
     assert_eq!(fs::read_to_string(case.tree()).unwrap(), case.text, "there again at once");
     assert_eq!(fs::read_to_string(case.path("tree.yaml.bak")).unwrap(), case.text);
     assert_eq!((case.saved(), case.saves()), (case.text.clone(), 0));
+}
+
+/// A text that is written in place is seen until it is refused; one that is renamed is checked before anybody sees it.
+#[test]
+fn a_text_whose_renaming_is_refused_is_never_seen() {
+    let case = Case::new();
+    let temporary = case.path("sedA1b2");
+    let is_done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(|| {
+            let mut reads = 0;
+            while !is_done.load(Ordering::Relaxed) && reads < 1_000_000 {
+                assert_eq!(fs::read_to_string(case.tree()).unwrap(), case.text, "read {reads}");
+                reads += 1;
+            }
+        });
+        for _ in 0..50 {
+            fs::write(&temporary, case.named(BAD)).unwrap();
+            assert_eq!(errno(fs::rename(&temporary, case.tree())), libc::EINVAL);
+        }
+        is_done.store(true, Ordering::Relaxed);
+        reader.join().unwrap();
+    });
 }
 
 /// vim, neovim and jed restore the old text after a failed save.

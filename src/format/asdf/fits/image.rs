@@ -122,14 +122,19 @@ pub(super) fn is_integer(scalar: Scalar) -> bool {
     stored(scalar).is_some_and(|stored| stored.bitpix > 0 && stored.zero.is_none())
 }
 
-/// Reads the numbers of a small array of float64.
+/// Reads the numbers of a small array of float64 or int64.
 pub(super) fn numbers(elements: Elements) -> Result<Vec<f64>> {
     const MAX_BYTES: u64 = 8 << 10;
     let image = Image::new(elements)?;
-    if image.stored.bitpix != -64 || image.data.len() > MAX_BYTES {
+    let is_float = image.stored.bitpix == -64;
+    let is_int = image.stored.bitpix == 64 && image.stored.zero.is_none();
+    if !(is_float || is_int) || image.data.len() > MAX_BYTES {
         return Err(Elements::unknown_type());
     }
     let mut bytes = vec![0; image.data.len() as usize];
     read_exact_at(&*image.data, 0, &mut bytes)?;
-    Ok(bytes.as_chunks::<8>().0.iter().map(|number| f64::from_be_bytes(*number)).collect())
+    let number = |bytes: &[u8; 8]| {
+        if is_float { f64::from_be_bytes(*bytes) } else { i64::from_be_bytes(*bytes) as f64 }
+    };
+    Ok(bytes.as_chunks::<8>().0.iter().map(number).collect())
 }

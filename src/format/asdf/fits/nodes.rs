@@ -4,7 +4,6 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::blank;
-use super::card::Cards;
 use super::document::{self, Document};
 use super::elsewhere::{self, FilePaths, MAX_NAMES};
 use super::headers::{self, ImageHeader};
@@ -68,7 +67,7 @@ pub(super) struct Nodes {
     /// The paths of nodes whose mask stands beside their array.
     pub(super) cubes: Vec<SharedPath>,
     /// Headers that the tree has for images, by the path of the array.
-    headers: HashMap<Id, Arc<ImageHeader>>,
+    pub(super) headers: HashMap<Id, Arc<ImageHeader>>,
     /// The paths in `solutions` and `headers`; `None` if there are none.
     tree: Option<PathTree>,
     /// Notes on omitted nodes.
@@ -81,9 +80,9 @@ impl Nodes {
         self.solutions.get(&self.id_of(path)?)
     }
 
-    /// Returns the cards that the tree has for the array at a path.
-    pub(super) fn header_of(&self, path: &[&str]) -> Option<&Cards> {
-        Some(&self.headers.get(&self.id_of(path)?)?.cards)
+    /// Returns the header that the tree has for the array at a path.
+    pub(super) fn header_of(&self, path: &[&str]) -> Option<&ImageHeader> {
+        Some(self.headers.get(&self.id_of(path)?)?)
     }
 
     fn id_of(&self, path: &[&str]) -> Option<Id> {
@@ -172,12 +171,12 @@ impl Collector for NodeFinder {
         }
         if let Some(tag) = node.tag.filter(|tag| headers::is_tag(tag)) {
             if self.headers.len() < MAX_HEADERS {
-                let mut header = ImageHeader::read(tag, node.value);
-                self.kept = self.kept.saturating_add(header.as_ref().map_or(0, |header| header.cards.len()));
+                let shown = paths.show(node.path);
+                let mut header = ImageHeader::read(tag, node.value, shown.to_string());
+                self.kept = self.kept.saturating_add(header.as_ref().map_or(0, ImageHeader::len));
                 if self.kept > MAX_BYTES {
                     header = Err("all headers of the tree are longer than 16 MiB together".to_owned());
                 }
-                let shown = paths.show(node.path);
                 let (path, place) = (node.path, node.value.place);
                 self.headers.push(FoundHeader { path, place, shown, header: header.map(Arc::new) });
             }

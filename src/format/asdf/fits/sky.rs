@@ -39,7 +39,7 @@ pub(super) fn footprints(file: &Arc<AsdfFile>) -> Result<Vec<Footprint>> {
             break;
         }
         seen.push(same);
-        let Some(numbers) = numbers_of(file, wcs)? else { continue };
+        let Some(numbers) = numbers_of(file, wcs.numbers())? else { continue };
         let Some(directions) = wcs.directions(&numbers) else { continue };
         footprints.extend(Footprint::of_image(path.join("/"), wcs.rectangle(shape), &*directions));
     }

@@ -1,4 +1,5 @@
-//! The cards of a slice of world coordinates (`astropy/wcs/slicedwcs`).
+//! The cards of a slice of world coordinates (`astropy/wcs/slicedwcs`), or of pixels of another size
+//! (`ndcube/resampledwcs`).
 //!
 //! A pixel axis that a slice keeps begins at `start`: `CRPIX` moves by it, and a step multiplies the increments. A pixel
 //! axis that a slice drops becomes an axis behind those of the image, so that `WCSAXES` is greater than `NAXIS`: FITS
@@ -50,6 +51,16 @@ impl AxisSlice {
         Some(Self::Range { start: end("start")?.unwrap_or(0), stop: end("stop")?, step })
     }
 
+    /// Returns what the slice does to its axis.
+    pub(super) fn change(self) -> AxisChange {
+        match self {
+            Self::Range { start, step, .. } => {
+                AxisChange { shift: start as f64, scale: step as f64, is_dropped: false }
+            }
+            Self::Pixel(pixel) => AxisChange { shift: pixel as f64, scale: 1.0, is_dropped: true },
+        }
+    }
+
     /// Returns the length of the slice of an axis, whose length is `len` if it is known; `None` for a single pixel.
     pub(super) fn len(self, len: Option<u64>) -> Option<Option<u64>> {
         let Self::Range { start, stop, step } = self else { return None };
@@ -61,69 +72,77 @@ impl AxisSlice {
     }
 }
 
-/// Returns the cards of a slice of the world coordinates in `cards`, one slice for each pixel axis.
+/// New pixels of an axis: pixel `n` is the old pixel `shift + scale * n`, from 0.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AxisChange {
+    shift: f64,
+    scale: f64,
+    is_dropped: bool,
+}
+
+impl AxisChange {
+    /// Returns pixels that are larger by a factor. The first one begins `offset` old pixels after the first old one: the
+    /// edges count, not the centres.
+    pub(super) fn resampled(factor: f64, offset: f64) -> Option<Self> {
+        let shift = offset + (factor - 1.0) / 2.0;
+        (factor > 0.0 && shift.is_finite()).then_some(Self { shift, scale: factor, is_dropped: false })
+    }
+}
+
+/// Returns the cards of the world coordinates in `cards` for new pixels of each axis.
 ///
 /// # Errors
 /// The reason why no cards can express it.
-pub(super) fn cards(cards: &Cards, slices: &[AxisSlice]) -> Result<Cards, String> {
-    let axes = cards.number("WCSAXES").unwrap_or(slices.len() as f64);
-    if axes != slices.len() as f64 || slices.len() > MAX_AXES {
+pub(super) fn cards(cards: &Cards, changes: &[AxisChange]) -> Result<Cards, String> {
+    let axes = cards.number("WCSAXES").unwrap_or(changes.len() as f64);
+    if axes != changes.len() as f64 || changes.len() > MAX_AXES {
         return Err("its slices are not as many as its pixel axes".to_owned());
     }
-    let is_dropped = |slice: &&AxisSlice| matches!(slice, AxisSlice::Pixel(_));
-    let has_step = |slice: &AxisSlice| matches!(slice, AxisSlice::Range { step: 2.., .. });
-    let changes_axes = slices.iter().any(|slice| is_dropped(&slice) || has_step(slice));
+    let changes_axes = changes.iter().any(|change| change.is_dropped || change.scale != 1.0);
     let keywords: Vec<String> = cards.keywords().map(str::to_owned).collect();
     let has =
         |starts: &[&str]| keywords.iter().any(|name| starts.iter().any(|start| name.starts_with(start)));
     if changes_axes && has(&DISTORTIONS) {
-        return Err(
-            "a slice of a distortion, with a step or without one of its axes, has no cards".to_owned()
-        );
+        return Err("a distortion has no cards with other steps, or without one of its axes".to_owned());
     }
     if changes_axes && has(&["CROTA"]) {
-        return Err("a slice of coordinates with CROTA has no cards".to_owned());
+        return Err("CROTA has no cards with other steps, or without one of its axes".to_owned());
     }
     let has_matrix = |name: &str| (1..=MAX_AXES).any(|row| has(&[&format!("{name}{row}_")]));
     // The new number of each axis: those of the image first.
-    let kept = slices.len() - slices.iter().filter(is_dropped).count();
+    let kept = changes.iter().filter(|change| !change.is_dropped).count();
     let mut next = [1, kept + 1];
-    let numbers: Vec<usize> = slices
+    let numbers: Vec<usize> = changes
         .iter()
-        .map(|slice| {
-            let next = &mut next[usize::from(is_dropped(&slice))];
+        .map(|change| {
+            let next = &mut next[usize::from(change.is_dropped)];
             *next += 1;
             *next - 1
         })
         .collect();
     let mut sliced = cards.renamed(&|keyword| renumbered(keyword, &numbers));
-    if kept < slices.len() {
-        sliced.replace("WCSAXES", Value::Int(slices.len() as i128), "Number of coordinate axes");
+    if kept < changes.len() {
+        sliced.replace("WCSAXES", Value::Int(changes.len() as i128), "Number of coordinate axes");
     }
-    for (n, slice) in slices.iter().enumerate() {
-        let (start, step) = match slice {
-            AxisSlice::Range { start, step, .. } => (*start, *step as f64),
-            AxisSlice::Pixel(pixel) => (*pixel, 1.0),
-        };
-        let number = numbers[n];
+    for (AxisChange { shift, scale, .. }, number) in changes.iter().zip(numbers) {
         let keyword = format!("CRPIX{number}");
         let reference = sliced.number(&keyword).unwrap_or(0.0);
-        let reference = (reference - start as f64 - 1.0) / step + 1.0;
+        let reference = (reference - shift - 1.0) / scale + 1.0;
         sliced.replace(&keyword, Value::Float(reference), "pixel coordinate of reference point");
-        if step == 1.0 {
+        if *scale == 1.0 {
             continue;
         }
         if !has_matrix("PC") && !has_matrix("CD") {
             let keyword = format!("CDELT{number}");
-            let increment = sliced.number(&keyword).unwrap_or(1.0) * step;
+            let increment = sliced.number(&keyword).unwrap_or(1.0) * scale;
             sliced.replace(&keyword, Value::Float(increment), "coordinate increment");
             continue;
         }
         let name = if has_matrix("CD") { "CD" } else { "PC" };
-        for row in 1..=slices.len() {
+        for row in 1..=changes.len() {
             let keyword = format!("{name}{row}_{number}");
             let usual = if name == "PC" && row == number { 1.0 } else { 0.0 };
-            let value = sliced.number(&keyword).unwrap_or(usual) * step;
+            let value = sliced.number(&keyword).unwrap_or(usual) * scale;
             if value != 0.0 {
                 sliced.replace(&keyword, Value::Float(value), "coordinate transformation matrix");
             }

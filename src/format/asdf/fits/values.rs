@@ -50,7 +50,7 @@ pub(super) fn has_tag(value: &TreeNode, start: &str) -> Option<()> {
 }
 
 impl Numbers {
-    /// Reads `count` numbers from a list, a list of lists, or an array of float64.
+    /// Reads `count` numbers from a list, a list of lists, or an array of numbers of 64 bits.
     pub(super) fn read(value: &TreeNode, count: usize) -> Option<Self> {
         let tag = value.target().tag.as_deref();
         let data = match tag.filter(|tag| ndarray::is_tag(tag)) {
@@ -63,14 +63,14 @@ impl Numbers {
                 // A type of lower precision would round the written numbers.
                 Ndarray {
                     source: ndarray::Source::Inline(_),
-                    datatype: None | Some(Datatype::Scalar(Scalar::Float64)),
+                    datatype: None | Some(Datatype::Scalar(Scalar::Float64 | Scalar::Int64)),
                     ..
                 } => value.get(ndarray::INLINE_KEY).unwrap_or(value),
                 _ => return None,
             },
             None => value,
         };
-        let mut numbers = Vec::with_capacity(count);
+        let mut numbers = Vec::new();
         for item in data.items()? {
             match item.items() {
                 Some(row) => numbers.extend(row.iter().map(number).collect::<Option<Vec<_>>>()?),

@@ -374,7 +374,7 @@ impl Chunks for Lz4Pieces {
         let input = self.input(chunk)?;
         let share = u128::from(input.len()) * u128::from(len) / u128::from(chunk.len);
         let share = u64::try_from(share).unwrap_or(u64::MAX);
-        let probably = share.saturating_add((share / 4).saturating_add(4096).min(input.len() / 32));
+        let probably = share.saturating_add((share / 4).saturating_add(4096).min(input.len() / 16));
         source.will_need(offset.saturating_add(input.position()), probably);
         let mut decoder = self.block(chunk, input.position().saturating_add(probably))?;
         let wanted = usize::try_from(len.min(chunk.len)).unwrap_or(usize::MAX);

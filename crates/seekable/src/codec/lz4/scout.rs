@@ -4,10 +4,14 @@
 //! take a request for each. But a writer makes all pieces of one decoded size, so their stored sizes differ little: the
 //! position of a far header is guessed by interpolation, and a window around the guess is requested, with many others
 //! at once. A header is used only if the piece before it ends there. A window without it costs a few KiB, and a header
-//! that is found in a window, but is not proven yet, improves the guesses between it and its neighbours. The sizes of the
-//! next pieces are extrapolated from the last ones: as equal, or along a line or a parabola, whichever was best so far.
+//! that is found in a window, but is not proven yet, improves the guesses between it and its neighbours, and leads to the
+//! next header. The sizes of the next pieces are extrapolated from the last ones: as equal, or along a line or a parabola,
+//! whichever was best so far.
+//!
+//! Many servers take a request for each window. So the first windows are few, and if few headers are wanted, one is
+//! requested after the other, unless the pieces have almost equal sizes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::block::is_possible;
@@ -25,8 +29,13 @@ const ROUND: u64 = 512 << 10;
 /// Minimum and maximum distance of the ends of a window from the guess.
 const MIN_HALF: u64 = 64;
 const MAX_HALF: u64 = 128 << 10;
-/// Maximum distance for a guess between known headers: a wider window would often be in vain.
-const MAX_GUESSED: u64 = 32 << 10;
+/// Maximum distance of the ends of a window between known headers: several windows may find more than a wide one.
+const MAX_GUESSED: u64 = 64 << 10;
+/// Before this piece, windows are narrow: at most this many bytes for each piece.
+const FEW: u64 = 8;
+const FOR_EACH_OF_FEW: u64 = 512;
+/// The number of wanted headers for each window before the first difference of sizes is known.
+const FIRST_STRIDE: u64 = 8;
 /// Number of extrapolations: from one piece, two and three.
 const ORDERS: usize = 3;
 /// Maximum number of headers that are requested for a reader that goes on.
@@ -63,8 +72,6 @@ pub(super) struct Scout {
     recent: [Option<i64>; ORDERS],
     /// The average error of the sizes that each extrapolation predicted; the first is the difference between neighbours.
     errors: [Option<u64>; ORDERS],
-    /// The binary logarithm of a factor of the windows' width.
-    width: u32,
     budget: Option<u64>,
     /// Minimum number of headers to request, for a reader that goes on.
     onwards: u64,
@@ -85,13 +92,11 @@ struct Gap {
 impl Gap {
     /// Returns the distance of the ends of a window from the guess, for a header after some pieces: for lengths that
     /// change slowly, and for lengths that differ at random.
-    fn half(&self, hop: u64, spread: u64, width: u32) -> u64 {
+    fn half(&self, hop: u64, spread: u64) -> u64 {
         let rest = self.pieces.saturating_sub(hop);
         let of_bend = self.bend * hop as f64 * rest as f64 / self.pieces as f64;
         let of_spread = spread.saturating_mul(hop.min(rest).isqrt());
-        ((of_bend as u64).saturating_add(of_spread).saturating_mul(1 << width))
-            .saturating_add(MIN_HALF)
-            .min(MAX_HALF)
+        (of_bend as u64).saturating_add(of_spread).saturating_add(MIN_HALF).min(MAX_GUESSED)
     }
 }
 
@@ -137,17 +142,22 @@ impl Scout {
 
     /// Returns the bytes of the header at a position, if they were requested.
     pub(super) fn header(&mut self, at: u64) -> Option<[u8; HEADER as usize]> {
-        let longest = 2 * MAX_HALF + HEADER;
-        let near = self.windows.range(at.saturating_sub(longest)..=at).rev();
-        let (header, is_guessed) = near.into_iter().find_map(|(start, bytes)| {
-            let skip = usize::try_from(at - start).ok()?;
-            let header = bytes.get(skip..)?.first_chunk().copied()?;
-            Some((header, bytes.len() as u64 > HEADER))
-        })?;
+        let (header, is_guessed) = self.requested(at)?;
         if is_guessed {
             self.budget = Some((self.budget.unwrap_or(BUDGET) + FOR_EACH).min(BUDGET));
         }
         Some(header)
+    }
+
+    /// Returns the bytes of a header, and true if more than these were requested.
+    fn requested(&self, at: u64) -> Option<([u8; HEADER as usize], bool)> {
+        let longest = 2 * MAX_HALF + HEADER;
+        let near = self.windows.range(at.saturating_sub(longest)..=at).rev();
+        near.into_iter().find_map(|(start, bytes)| {
+            let skip = usize::try_from(at - start).ok()?;
+            let header = bytes.get(skip..)?.first_chunk().copied()?;
+            Some((header, bytes.len() as u64 > HEADER))
+        })
     }
 
     /// Drops what lies before a position that is proven.
@@ -167,6 +177,9 @@ impl Scout {
         self.onwards = if is_far { 1 } else { (2 * self.onwards).clamp(1, MAX_ONWARDS) };
         let onwards = here.offset.saturating_add((self.onwards - 1).saturating_mul(last.size));
         let gaps = self.gaps(here, wanted.max(onwards), last, sizes);
+        let pieces = wanted / last.size;
+        let widest = if pieces < FEW { pieces * FOR_EACH_OF_FEW } else { MAX_HALF };
+        let stride = if self.errors[0].is_none() { FIRST_STRIDE } else { 1 };
         let header = here.stored..here.stored.saturating_add(HEADER);
         let mut windows = vec![Window { offset: here.offset, range: header.clone() }];
         // This request proves a header at least.
@@ -187,7 +200,10 @@ impl Scout {
             len
         };
         for gap in gaps {
-            if gap.start == here {
+            if gap.start != here && self.requested(gap.start.stored).is_none() {
+                add(gap.start, 0.0, 0, 0);
+            }
+            if gap.start == here && stride == 1 {
                 let mut taken = 0;
                 let mut recent = self.recent;
                 let mut len = 0_i64;
@@ -197,18 +213,18 @@ impl Scout {
                     recent[0] = Some(next);
                     len = len.saturating_add(next).saturating_add(HEADER as i64);
                     let half = MIN_HALF.saturating_add(error.saturating_mul(growth(order, hop)));
-                    taken += add(here, len as f64 / hop as f64, hop, half.min(MAX_HALF));
-                    if taken > (share / 2).max(ROUND / 8) || half > MAX_HALF {
+                    if taken > (share / 2).max(ROUND / 8) || half > widest {
                         break;
                     }
+                    taken += add(here, len as f64 / hop as f64, hop, half);
                 }
             }
-            let fits = share / (2 * gap.half(gap.pieces / 2, spread, self.width) + HEADER);
-            let count = gap.needed.min(fits.max(1));
+            let fits = share / (2 * gap.half(gap.pieces / 2, spread) + HEADER);
+            let count = (gap.needed / stride).min(fits.max(1));
             for n in 1..=count {
                 let hop = gap.needed * n / count;
-                let half = gap.half(hop, spread, self.width);
-                if half <= MAX_GUESSED {
+                let half = gap.half(hop, spread);
+                if half <= widest {
                     add(gap.start, gap.step, hop, half);
                 }
             }
@@ -218,54 +234,48 @@ impl Scout {
         windows
     }
 
-    /// Returns the gaps between anchors that have pieces whose headers are wanted.
+    /// Returns the gaps between headers, from each one that is not read yet to the next one that is, for those that are
+    /// wanted.
     fn gaps(&self, here: PieceStart, wanted: u64, last: StoredPiece, sizes: StreamSizes) -> Vec<Gap> {
-        let mut starts = vec![here];
-        starts.extend(self.anchors.iter().map(|(&offset, &stored)| PieceStart { offset, stored }));
-        starts.push(PieceStart { offset: sizes.decoded, stored: sizes.stored });
         let mut gaps: Vec<Gap> = Vec::new();
+        let mut start = here;
         let mut step_before = (last.stored + HEADER) as f64;
-        for pair in starts.windows(2) {
-            let [start, end] = pair else { continue };
-            let len = end.offset.saturating_sub(start.offset);
-            if len == 0 {
-                continue;
-            }
-            let step = end.stored.saturating_sub(start.stored) as f64 * last.size as f64 / len as f64;
-            let bend = (step - step_before).abs();
-            step_before = step;
-            if let Some(gap) = gaps.last_mut() {
-                gap.bend = gap.bend.max(bend);
-            }
+        let end = (sizes.decoded, sizes.stored);
+        for (offset, stored) in self.anchors.iter().map(|(&offset, &stored)| (offset, stored)).chain([end]) {
             if start.offset > wanted {
                 break;
             }
-            let pieces = len.div_ceil(last.size);
-            let needed = (wanted.saturating_sub(start.offset) / last.size).min(pieces - 1);
-            gaps.push(Gap { start: *start, pieces, needed, step, bend });
+            let len = offset.saturating_sub(start.offset);
+            if len > 0 {
+                let pieces = len.div_ceil(last.size);
+                let needed = ((wanted - start.offset) / last.size).min(pieces - 1);
+                let step = stored.saturating_sub(start.stored) as f64 * last.size as f64 / len as f64;
+                let bend = (step - step_before).abs();
+                if let Some(gap) = gaps.last_mut() {
+                    gap.bend = gap.bend.max(bend);
+                }
+                gaps.push(Gap { start, pieces, needed, step, bend });
+            }
+            let Some(piece) = self.requested(stored).and_then(|(header, _)| stored_size(header)) else {
+                break;
+            };
+            step_before = (piece + HEADER) as f64;
+            let stored = stored.saturating_add(HEADER).saturating_add(piece);
+            start = PieceStart { offset: offset.saturating_add(last.size), stored };
         }
-        gaps.retain(|gap| gap.needed > 0);
         gaps
     }
 
     /// Adds the bytes of windows that were requested; the first one is that of a header which is proven.
     pub(super) fn add(&mut self, windows: Vec<Window>, contents: Vec<Vec<u8>>) {
         let Some(last) = self.last else { return };
-        let known = self.anchors.len();
-        let mut offsets = BTreeSet::new();
         for (n, (window, bytes)) in windows.into_iter().zip(contents).enumerate() {
-            if n > 0 {
-                offsets.insert(window.offset);
-                if let Some(at) = likely_header(&bytes, last) {
-                    self.anchors.insert(window.offset, window.range.start + at as u64);
-                }
+            if n > 0
+                && let Some(at) = likely_header(&bytes, last)
+            {
+                self.anchors.insert(window.offset, window.range.start + at as u64);
             }
             self.windows.insert(window.range.start, bytes);
-        }
-        if (self.anchors.len() - known) * 2 < offsets.len() {
-            self.width = (self.width + 1).min(4);
-        } else if !offsets.is_empty() {
-            self.width = self.width.saturating_sub(1);
         }
     }
 }
@@ -292,13 +302,18 @@ fn growth(order: usize, hop: u64) -> u64 {
 /// Returns the place in a window of what looks like the header of a piece of the usual size.
 fn likely_header(bytes: &[u8], last: StoredPiece) -> Option<usize> {
     let size = u32::try_from(last.size).ok()?.to_le_bytes();
+    // LZ4 makes no block longer.
+    let most = last.size + last.size / 255 + 16;
     memchr::memmem::find_iter(bytes, &size).find_map(|at| {
         let start = at.checked_sub(4)?;
-        let n = u32::from_be_bytes(*bytes.get(start..)?.first_chunk()?);
-        let stored = u64::from(n).checked_sub(4)?;
-        let is_like = stored.abs_diff(last.stored) <= last.stored / 2;
-        (is_like && is_possible(stored, last.size)).then_some(start)
+        let stored = stored_size(*bytes.get(start..)?.first_chunk()?)?;
+        (stored <= most && is_possible(stored, last.size)).then_some(start)
     })
+}
+
+/// Returns the stored size in a header.
+fn stored_size([a, b, c, d, ..]: [u8; HEADER as usize]) -> Option<u64> {
+    u64::from(u32::from_be_bytes([a, b, c, d])).checked_sub(4)
 }
 
 #[cfg(test)]
@@ -348,7 +363,7 @@ mod tests {
 
     #[test]
     fn headers_of_like_pieces_are_found_in_few_rounds() {
-        assert_eq!(follow(&[20_000; 100], 64 << 10).0, 1);
+        assert_eq!(follow(&[20_000; 100], 64 << 10).0, 2);
         let (rounds, requested) = follow(&[20_000; 1000], 64 << 10);
         assert!(rounds <= 12 && requested < 1 << 20, "{rounds} {requested}");
         // Sizes that differ by some hundred bytes, as those of noise do.
@@ -367,6 +382,15 @@ mod tests {
         let sizes: Vec<u64> = (0..64).map(size_of).collect();
         let (rounds, requested) = follow(&sizes, 1 << 20);
         assert!(rounds <= 20 && requested < 4 << 20, "{rounds} {requested}");
+    }
+
+    /// A header that was found far ahead leads to those after it, while those before it are followed.
+    #[test]
+    fn headers_are_followed_from_several_places_at_once() {
+        let mut dice = crate::codec::samples::Dice(11);
+        let sizes: Vec<u64> = (0..64).map(|_| 2_400_000 + dice.roll(200_000) as u64).collect();
+        let (rounds, requested) = follow(&sizes, 4 << 20);
+        assert!(rounds <= 40 && requested < 5_600_000, "{rounds} {requested}");
     }
 
     #[test]
