@@ -4,7 +4,7 @@ use super::Slot;
 use super::arrays::{ArrayRow, Views, shape_of};
 use super::html::{cut, escape};
 use super::sample::{self, Budget};
-use crate::content::{Array, Datatype};
+use crate::content::{Datatype, array};
 use crate::error::{Kind, Result};
 
 /// Returns the cells of an array in another file, which is opened, unless it may be on a server.
@@ -25,7 +25,7 @@ pub(super) fn cells(views: &Views, row: &ArrayRow, budget: &mut Budget) -> Resul
         Err(error) if error.kind() == Kind::Changed => return Err(error),
         Err(error) => return Ok(unknown(&error.message())),
     };
-    let Some(array) = Array::of(&*content) else { return Ok(no_array()) };
+    let Some(array) = array::Array::of(&*content) else { return Ok(no_array()) };
     let datatype = match &array.datatype {
         Datatype::Record(fields) => format!("{} fields", fields.len()),
         Datatype::Ascii(_) | Datatype::Ucs4(_) | Datatype::Other(_) => {
