@@ -17,7 +17,7 @@ from pathlib import Path
 # For each crate the allowed imports of each module, which form no circle.
 ALLOWED = {
     "src": {
-        "cli": "catalog check content daemon exit files format history info library log look named options text_diff time view",
+        "cli": "catalog check content daemon exit files format history info library log look named options text_diff time",
         "look": "content daemon exit info local log named options progress time vfs",
         "daemon": "exit format fuse history library log named options vfs",
         "fuse": "content local overlay vfs",

@@ -14,8 +14,9 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::cache::Cache;
-use crate::error::Result;
+use seekable::cache::Cache;
+use seekable::error::Result;
+
 use crate::files::{FilesToRead, Found, parallel};
 use crate::format::Context;
 use crate::log::complain;

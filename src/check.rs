@@ -5,10 +5,11 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use seekable::cache::Cache;
+use seekable::error::{Error, Kind, Result, in_json, one_line};
+use seekable::source::BufferedSource;
 use serde::Serialize;
 
-use crate::cache::Cache;
-use crate::error::{Error, Kind, Result, in_json, one_line};
 use crate::files::{FilesToRead, Found};
 use crate::format::{Context, Defect, Severity};
 use crate::library::{self, check::Findings};
@@ -16,7 +17,6 @@ use crate::log::complain;
 use crate::named::Servers;
 use crate::progress::Progress;
 use crate::remote::RemoteOptions;
-use crate::source::BufferedSource;
 
 mod summary;
 pub(crate) mod tables;

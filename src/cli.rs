@@ -31,15 +31,15 @@ use clap::builder::styling::Styles;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgAction, CommandFactory, FromArgMatches, Parser, ValueEnum};
+use seekable::cache::Cache;
+use seekable::cache::store::Store;
+use seekable::error::{Error, Kind, Result};
+use seekable::source::BufferedSource;
 
-use crate::cache::Cache;
-use crate::cache::store::Store;
 use crate::daemon::{self, MountPlan};
-use crate::error::{Error, Kind, Result};
 use crate::files::Found;
 use crate::format::editor::Validation;
 use crate::format::{self, Container, Context};
-use crate::source::BufferedSource;
 use crate::{check, exit, log, named};
 use action::{ACTION, Action};
 use help::HelpExtent;
@@ -537,7 +537,7 @@ fn print(text: &[u8]) -> Result<()> {
 
 /// Writes an error to stderr as one line.
 fn complain(what: &str) {
-    log::complain(format_args!("{PROGRAM}: {}", crate::error::one_line(what)));
+    log::complain(format_args!("{PROGRAM}: {}", seekable::error::one_line(what)));
 }
 
 fn usage(message: impl Into<String>) -> Error {

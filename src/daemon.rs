@@ -51,11 +51,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fuser::{Config, Session, SessionACL};
+use seekable::error::{Error, Kind, Result};
 
 use self::held::HeldEntry;
 use self::mountpoint::Mountpoint;
 use self::signals::Lifecycle;
-use crate::error::{Error, Kind, Result};
 use crate::fuse::KernelNotifier;
 use crate::library::options::cache_budget;
 use crate::log;
@@ -322,7 +322,7 @@ fn answers(entry: &HeldEntry) -> Result<()> {
 fn remark_on(plan: &MountPlan, remark: &str) {
     tracing::warn!("{remark}");
     if (!plan.foreground || plan.log.file.is_some()) && !plan.log.quiet {
-        let _ = writeln!(std::io::stderr(), "asdf-mount: {}", crate::error::one_line(remark));
+        let _ = writeln!(std::io::stderr(), "asdf-mount: {}", seekable::error::one_line(remark));
     }
 }
 

@@ -1,6 +1,6 @@
 //! Exit statuses of the program.
 
-use crate::error::{Error, Kind};
+use seekable::error::{Error, Kind};
 
 /// Success. If a mount was requested, it is ready.
 pub(crate) const OK: u8 = 0;

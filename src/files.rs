@@ -8,11 +8,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 pub(crate) use found::{Elsewhere, FilesToRead, Found};
+use seekable::error::{Error, Kind, Result};
+use seekable::source::{FileSource, Source};
 
-use crate::error::{Error, Kind, Result};
 use crate::format::editor::SaveTarget;
 use crate::format::recovery::{self, Condition};
-use crate::source::{FileSource, Source};
 
 /// Opens a local file, unless it is half-saved.
 ///

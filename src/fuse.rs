@@ -41,9 +41,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fuser::{Generation, INodeNo};
+use seekable::workers::Workers;
 
 use crate::vfs::{Attr, DirHandle, Ino, OpenFile, Vfs};
-use crate::workers::Workers;
 pub(crate) use activity::quiet_for;
 use handle::Handles;
 pub use notify::KernelNotifier;

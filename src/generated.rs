@@ -7,13 +7,13 @@ use std::fmt;
 use std::hash::Hasher;
 use std::sync::Arc;
 
+use seekable::cache::Cache;
+use seekable::decode::{Decoded, Decoder, Sequential};
+use seekable::error::Result;
 use twox_hash::XxHash64;
 
-use crate::cache::Cache;
 use crate::content::dir::{File, Renewal, Signature};
 use crate::content::{Content, Text};
-use crate::decode::{Decoded, Decoder, Sequential};
-use crate::error::Result;
 
 /// Maximum length of a text that is kept, in bytes.
 const SMALL: usize = 256 << 10;

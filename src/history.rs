@@ -39,17 +39,17 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
-use crate::error::{Error, Kind, Result};
-use crate::source::{Time, storage};
-use crate::user_dirs::bound::{self, DIRECTORY, HISTORY};
-use crate::user_dirs::held_dir::HeldDir;
-use crate::user_dirs::{STATE, history_size, is_ours};
 use bucket::{Bucket, FirstLine};
 use chain::Link;
 pub(crate) use entry::Digest;
 use entry::Header;
 use file_id::FileId;
 pub(crate) use file_id::machine;
+use seekable::error::{Error, Kind, Result};
+use seekable::source::{Time, storage};
+use seekable::user_dirs::bound::{self, DIRECTORY, HISTORY};
+use seekable::user_dirs::held_dir::HeldDir;
+use seekable::user_dirs::{STATE, history_size, is_ours};
 
 /// Maximum number of texts of a file.
 pub(crate) const MAX_TEXTS: usize = 50;

@@ -23,9 +23,10 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use crate::error::{Error, Result, one_line};
+use asdf_tree::product::FileSummary;
+use seekable::error::{Error, Result, one_line};
+
 use crate::format::{ArrayFacts, ArraySource, Container, Defect, Facts, IN_BLOCKS, Severity};
-use crate::product::FileSummary;
 use describe::Blocks;
 use line::{Style, TextLine};
 use outline::{Outline, OutlineSink};

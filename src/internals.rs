@@ -24,8 +24,8 @@ pub mod content {
 pub mod format {
     pub use crate::format::{
         Block, Container, Context, Defect, Fact, Facts, REFERENCES, Severity, Verified, Views, open,
+        view_names,
     };
-    pub use crate::view::shown::view_names;
 
     pub mod asdf {
 

@@ -118,13 +118,10 @@ mod time;
 mod vfs;
 mod view;
 
-use asdf_tree::{product, yaml};
-use seekable::{cache, codec, decode, error, source, sync, user_dirs, workers};
-
 // Unit tests include tests/common/place.rs, which imports from `asdf_mount`, as integration tests do.
 #[cfg(test)]
 extern crate self as asdf_mount;
 
-pub use error::{Error, Kind, Result};
 pub use format::{ArrayFacts, ArraySource, Defect, ElementType, FieldType, Severity, Verified};
 pub use library::{Array, Block, ByteOrder, Datatype, Element, Field, File, OpenOptions, SaveReport};
+pub use seekable::{Error, Kind, Result};

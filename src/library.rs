@@ -23,17 +23,18 @@ pub use options::OpenOptions;
 
 pub use crate::content::{ByteOrder, Datatype, Field};
 
+use seekable::error::{Error, Kind, Result};
+use seekable::source::{MemorySource, Source};
+
 use crate::content::Content;
 use crate::content::dir::{Dir, Node};
 use crate::content::read_exact_at;
-use crate::error::{Error, Kind, Result};
 use crate::format::editor::{SaveTarget, TextVersion};
 use crate::format::recovery::RecoveryPolicy;
 use crate::format::{self, ArrayFacts, Container, Context, Defect, Footprint, TreeJson};
 use crate::local::location::Location;
 use crate::named::{self, Named};
 use crate::progress::Progress;
-use crate::source::{MemorySource, Source};
 use unchanged::{StaleOnWrite, UnchangedSource};
 
 /// The view with the arrays.

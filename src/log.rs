@@ -20,7 +20,7 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt::MakeWriter;
 
-use crate::error::{Error, Kind, Result, one_line, printable};
+use seekable::error::{Error, Kind, Result, one_line, printable};
 
 /// The environment variable that overrides `-v`.
 pub(crate) const FILTER_VARIABLE: &str = "ASDF_MOUNT_LOG";

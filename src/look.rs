@@ -31,10 +31,10 @@ pub(crate) use copy::Range;
 pub(crate) use extract::Extraction;
 pub(crate) use list::ListingForm;
 pub(crate) use place::write_picture;
+use seekable::cache::Cache;
+use seekable::error::{Error, Result, one_line};
 
-use crate::cache::Cache;
 use crate::daemon;
-use crate::error::{Error, Result, one_line};
 use crate::exit;
 use crate::local::stat::FileKind;
 use crate::log::complain;
@@ -233,7 +233,7 @@ impl copy::CopyTarget for CatOutput<'_> {
 
 /// Creates an error with the words of `ls` and `cat`.
 fn as_system_says(errno: i32, message: &str) -> Error {
-    Error::new(crate::error::Kind::System(errno), message)
+    Error::new(seekable::error::Kind::System(errno), message)
 }
 
 /// Calls `attempt` again while another program is changing the file.

@@ -9,12 +9,12 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+use seekable::cache::Cache;
+use seekable::error::{Error, Kind, Result};
+use seekable::source::{Place, Source, UrlOpener};
 
-use crate::cache::Cache;
-use crate::error::{Error, Kind, Result};
 use crate::options::{FUSE_SUPER_MAGIC, PID_ATTRIBUTE};
 use crate::remote::{Address, Remote, RemoteOptions, RemotePlace};
-use crate::source::{Place, Source, UrlOpener};
 
 /// Refuses a mount of this program and the directories in it: texts there begin like ASDF files.
 ///

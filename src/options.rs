@@ -13,14 +13,14 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
+use seekable::error::{Error, Kind, Result, one_of};
 use system::SystemOption;
 
-use crate::error::{Error, Kind, Result, one_of};
 use crate::format::editor::{EditOptions, Validation};
+use crate::format::view_names;
 use crate::mounted::verify::Verify;
 use crate::remote::RemoteOptions;
 use crate::view::ShownViews;
-use crate::view::shown::view_names;
 use list::{ListedOption, split};
 pub(crate) use names::{KnownOption, all};
 pub(crate) use names::{Row, TABLE};

@@ -39,10 +39,14 @@ use std::fs::File;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
+use seekable::error::{Error, Result, errno};
+use seekable::source::SourceVersion;
+use seekable::sync::{Rank, RankedMutex, locked, locked_at_once};
+
 use crate::content::{Content, read_exact_at};
-use crate::error::{Error, Result, errno};
 use crate::format::Editor;
 use crate::format::editor::{EditContext, TextVersion};
+use crate::format::view_names;
 use crate::local::detect::EntryPosition;
 use crate::local::stat::{FileKind, Stat, Time};
 use crate::mounted::file::{CurrentFile, MountedFile};
@@ -52,9 +56,6 @@ use crate::mounted::serials::Serials;
 use crate::overlay::file::{Backing, Body, FileStat, MAX_BYTES, OverlayFile, Quota, copy, now};
 use crate::overlay::refusal::ERROR;
 use crate::overlay::state_dir::{ScratchDir, StateDir, in_memory, stem_of};
-use crate::source::SourceVersion;
-use crate::sync::{Rank, RankedMutex, locked, locked_at_once};
-use crate::view::shown::view_names;
 use crate::view::status::{LastRefusal, Writing};
 use crate::view::{ABOUT, BLOCKS, TREE};
 

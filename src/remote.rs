@@ -67,13 +67,13 @@ use std::sync::{Arc, Mutex};
 
 use lru::LruCache;
 
-use crate::cache::Cache;
-use crate::error::Result;
-use crate::source::{ListedStat, PlaceStat, Revision, Source, SourceStat, Time};
-use crate::sync::locked;
 use listed::{LastListings, ListedName, ListedNames};
 use object::{Object, Opened};
 use proof::Proof;
+use seekable::cache::Cache;
+use seekable::error::Result;
+use seekable::source::{ListedStat, PlaceStat, Revision, Source, SourceStat, Time};
+use seekable::sync::locked;
 use shared::RemoteState;
 use version::ObjectVersion;
 
@@ -152,7 +152,7 @@ impl Remote {
     pub fn open(&self, address: &Address, trust: Trust) -> Result<Arc<dyn Source>> {
         match self.object(address, trust)? {
             Some(object) => Ok(Arc::new(RemoteSource { object, surroundings: None })),
-            None => Err(crate::error::errno(libc::EISDIR).of(address.to_string())),
+            None => Err(seekable::error::errno(libc::EISDIR).of(address.to_string())),
         }
     }
 

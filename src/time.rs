@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use crate::source::Time;
+use seekable::source::Time;
 
 /// Returns a time as a timestamp. A time outside the years -9999 to 9999 becomes the first or the last of them.
 pub(crate) fn timestamp((seconds, nanoseconds): Time) -> Timestamp {

@@ -51,9 +51,10 @@ pub(crate) use write::{NameIn, OpenFile, OverlayWriter};
 pub(crate) use xattr::{GONE, Xattr, is_of_mount, may_be_xattr};
 
 use lru::LruCache;
+use seekable::error::{Kind, Result, errno};
+use seekable::sync::locked;
 
 use crate::content::dir;
-use crate::error::{Kind, Result, errno};
 use crate::format::editor::EditContext;
 use crate::format::{Context, ReadAt};
 use crate::history::History;
@@ -66,7 +67,6 @@ use crate::mounted::verify::Verify;
 use crate::overlay::file::{Backing, OverlayFile};
 use crate::overlay::lazy::LazyOverlay;
 use crate::overlay::{Overlay, SharedByOverlays};
-use crate::sync::locked;
 use crate::view::ShownViews;
 use entry::{Class, Entry};
 use kernel_cache::KernelCache;

@@ -12,7 +12,7 @@ pub(crate) const TREE: &str = "tree.yaml";
 pub(crate) const BLOCKS: &str = "blocks";
 pub(crate) const ABOUT: &str = ".asdf-mount";
 pub(crate) const STATUS: &str = "status.yaml";
-pub(crate) use crate::info::page::NAME as PAGE;
+pub(crate) use crate::format::PAGE;
 pub(crate) const INFO: &str = "info.txt";
 pub(crate) const STATISTICS: &str = "stats.yaml";
 pub(crate) const TABLE: &str = "blocks.yaml";

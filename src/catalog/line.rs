@@ -5,16 +5,16 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use seekable::error::{Error, Result, in_json, to_json};
+use seekable::source::{BufferedSource, Revision, Source};
 use serde::ser::{SerializeMap, Serializer as _};
 use serde_json::Serializer;
 
 use super::since::Since;
-use crate::error::{Error, Result, in_json, to_json};
 use crate::files::{Elsewhere, Found, open_whole};
 use crate::format::{Context, FactValue, Facts, TreeJson};
 use crate::library;
 use crate::named;
-use crate::source::{BufferedSource, Revision, Source};
 use crate::time::precise_instant;
 
 /// Maximum number of blocks, and of arrays, that are described.

@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader, Read, stdin};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
-use crate::error::{Error, Kind, Result};
+use seekable::error::{Error, Kind, Result};
 
 /// Length in bytes from which a name is refused. A path on Linux has at most 4096 bytes.
 const MAX_NAME: usize = 1 << 16;

@@ -9,7 +9,7 @@ use std::path::Path;
 use memchr::memmem;
 use twox_hash::XxHash64;
 
-use crate::error::{Error, Result};
+use seekable::error::{Error, Result};
 
 /// Maximum length of a line in bytes.
 const MAX_LINE: usize = 256 << 20;

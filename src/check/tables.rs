@@ -8,13 +8,14 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use seekable::cache::Cache;
+use seekable::cache::store::Store;
+use seekable::error::Error;
+use seekable::error::one_line;
+
 use super::Status;
 use super::summary::Summary;
-use crate::cache::Cache;
-use crate::cache::store::Store;
 use crate::content::{Content, read_through};
-use crate::error::Error;
-use crate::error::one_line;
 use crate::files::{FilesToRead, Found};
 use crate::format::{self, Context};
 use crate::progress::Progress;

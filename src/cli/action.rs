@@ -7,8 +7,8 @@ use std::path::Path;
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Command, Id, ValueEnum};
+use seekable::error::{Result, one_of};
 
-use crate::error::{Result, one_of};
 use crate::options::{self, Options};
 
 /// The group of the options that are actions; clap refuses two of them.

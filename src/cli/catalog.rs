@@ -4,12 +4,12 @@ use std::io::{BufWriter, stdout};
 use std::path::PathBuf;
 
 use clap::Args;
+use seekable::error::Result;
 
 use super::action::ACTION;
 use super::jobs::Jobs;
 use super::{DESCRIBE, any_path, usage};
 use crate::catalog::{self, Request};
-use crate::error::Result;
 use crate::exit;
 use crate::options::Options;
 

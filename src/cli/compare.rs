@@ -6,9 +6,10 @@ use std::iter::once;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use seekable::cache::Cache;
+use seekable::error::{Error, Kind, Result, one_line};
+
 use super::{complain, diff, print};
-use crate::cache::Cache;
-use crate::error::{Error, Kind, Result, one_line};
 use crate::exit;
 use crate::files::{FilesToRead, Found};
 use crate::format;
@@ -118,7 +119,7 @@ fn compare(one: &Path, other: &Path, options: &Options, is_titled: bool) -> Resu
     diff::show(before, after, (&names[0], &names[1]))?;
     let mut out = BufWriter::new(io::stdout().lock());
     let mut has_failed = false;
-    let mut failed = |path: &Path, error: &crate::error::Error| {
+    let mut failed = |path: &Path, error: &seekable::error::Error| {
         has_failed = true;
         complain(&format!("{}: {}", path.display(), error.message()));
     };

@@ -20,13 +20,13 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use clap::{Arg, Command};
+use seekable::error::one_line;
 
 use super::Generated;
-use crate::error::one_line;
+use crate::format::view_names;
 use crate::look::Look;
 use crate::named;
 use crate::options::Options;
-use crate::view::shown::view_names;
 use crate::{daemon, options};
 
 /// The argument that requests completions; the only one that is not in [`super::Arguments`].

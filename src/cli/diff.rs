@@ -3,8 +3,9 @@
 use std::borrow::Cow;
 use std::io::{self, IsTerminal};
 
+use seekable::error::{Result, printable};
+
 use super::print;
-use crate::error::{Result, printable};
 use crate::info::wants_colour;
 use crate::text_diff;
 

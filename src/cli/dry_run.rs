@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
+use seekable::error::{Error, Kind, Result, one_line};
+
 use super::{complain, diff, exit};
 use crate::daemon::FileMount;
-use crate::error::{Error, Kind, Result, one_line};
 use crate::format::editor::{EditContext, Planned, SaveTarget, TextVersion};
 use crate::format::refusal::Refusal;
 use crate::format::{Editor, recovery};

@@ -4,18 +4,18 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use seekable::cache::Cache;
+use seekable::error::{Error, Kind, Result, one_line, to_json};
+use seekable::source::{FileSource, NoReaders};
 use serde::Serialize;
 
 use super::{complain, exit, print, revise, usage};
-use crate::cache::Cache;
 use crate::daemon::FileMount;
-use crate::error::{Error, Kind, Result, one_line, to_json};
 use crate::format::editor::{EditContext, SaveTarget, TextVersion};
 use crate::format::refusal::Refusal;
 use crate::format::{self, Context, Editor};
 use crate::history::{Digest, History, Save};
 use crate::options::Options;
-use crate::source::{FileSource, NoReaders};
 use crate::text_diff;
 use crate::time::instant;
 

@@ -4,20 +4,20 @@ use std::io::{BufWriter, IsTerminal, Write, stdout};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use asdf_tree::product::FileSummary;
 use clap::Args;
+use seekable::cache::Cache;
+use seekable::error::{Error, Kind, Result, beginning, columns, one_line, padded};
 
 use super::action::ACTION;
 use super::look::LOOK;
 use super::{at_least_one, complain, open, terminal};
-use crate::cache::Cache;
-use crate::error::{Error, Kind, Result, beginning, columns, one_line, padded};
 use crate::exit;
 use crate::files::{FilesToRead, Found, parallel};
 use crate::format::Container;
 use crate::info::{self, InfoForm};
 use crate::named::{self, Servers};
 use crate::options::Options;
-use crate::product::FileSummary;
 
 /// Cache budget in bytes.
 const CACHE_BUDGET: u64 = 4 << 20;

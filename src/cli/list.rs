@@ -1,8 +1,9 @@
 //! `--list`: prints the mounts.
 
+use seekable::error::{Result, columns, in_json, one_line, padded};
+
 use super::{exit, print};
 use crate::daemon::{self, ListedMount};
-use crate::error::{Result, columns, in_json, one_line, padded};
 
 /// Prints the mounts as a table, or with `json` as an object a line.
 pub(super) fn mounts(json: bool) -> Result<u8> {

@@ -4,10 +4,10 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use seekable::error::{Result, is_unsafe};
 
 use super::action::ACTION;
 use super::{any_path, complain, print, usage};
-use crate::error::{Result, is_unsafe};
 use crate::exit;
 use crate::look::{Extraction, ListingForm, Look, Range, write_picture};
 use crate::options::Options;

@@ -5,14 +5,16 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
 
+use asdf_tree::yaml::assign::{Allowed, Assignment, KeyPath, assign, remove};
 use clap::Args;
+use seekable::error::{Error, Kind, Result, one_line, printable, to_json};
+use seekable::source::NoReaders;
 
 use super::action::ACTION;
 use super::jobs::Jobs;
 use super::revise::OpenTree;
 use super::{EDIT, at_least_one, complain, dry_run, print, revise, usage};
 use crate::daemon::FileMount;
-use crate::error::{Error, Kind, Result, one_line, printable, to_json};
 use crate::exit;
 use crate::files::parallel;
 use crate::format::editor::{EditContext, Planned, SaveTarget, TextVersion};
@@ -20,9 +22,7 @@ use crate::format::refusal::Refusal;
 use crate::log;
 use crate::named;
 use crate::options::Options;
-use crate::source::NoReaders;
 use crate::text_diff;
-use crate::yaml::assign::{Allowed, Assignment, KeyPath, assign, remove};
 
 /// Maximum length in bytes of the output of a filter.
 const MAX_OUTPUT: u64 = 1 << 30;

@@ -3,12 +3,13 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use seekable::error::{Error, Result};
+use seekable::source::FileSource;
+
 use super::{exit, usage};
 use crate::daemon;
-use crate::error::{Error, Result};
 use crate::format;
 use crate::named;
-use crate::source::FileSource;
 
 /// The sources and the mountpoint of a command line.
 #[derive(Debug, PartialEq, Eq)]

@@ -4,16 +4,17 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use seekable::cache::Cache;
+use seekable::error::{Error, Kind, Result};
+use seekable::source::BufferedSource;
+
 use super::complain;
-use crate::cache::Cache;
-use crate::error::{Error, Kind, Result};
 use crate::exit;
 use crate::files::open_whole;
 use crate::format::Context;
 use crate::library;
 use crate::named::{Named, Servers};
 use crate::options::Options;
-use crate::source::BufferedSource;
 
 /// Cache budget in bytes.
 const CACHE_BUDGET: u64 = 16 << 20;

@@ -9,15 +9,17 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use seekable::cache::Cache;
+use seekable::error::one_line;
+use seekable::error::{Error, Kind, Result};
+use seekable::source::NoReaders;
+use seekable::user_dirs::STATE;
 use signal_hook::consts::{SIGINT, SIGQUIT};
 use signal_hook::flag::register_conditional_default;
 
 use super::{complain, dry_run, exit, print, usage};
-use crate::cache::Cache;
 use crate::content::read_exact_at;
 use crate::daemon::FileMount;
-use crate::error::one_line;
-use crate::error::{Error, Kind, Result};
 use crate::format::editor::{EditContext, SaveTarget, Saved, TextVersion};
 use crate::format::recovery::{self, Recovered, SaveSide};
 use crate::format::refusal::{CONFLICT, Refusal};
@@ -26,8 +28,6 @@ use crate::history::History;
 use crate::log;
 use crate::named;
 use crate::options::Options;
-use crate::source::NoReaders;
-use crate::user_dirs::STATE;
 
 /// The editor if neither `$VISUAL` nor `$EDITOR` is set.
 const EDITOR: &str = "vi";

@@ -4,21 +4,21 @@ use std::io::{self, BufWriter, IsTerminal, Write, stdout};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use asdf_tree::yaml::assign::{KeyPath, value_at};
+use asdf_tree::yaml::document::text_of;
 use clap::Args;
 use regex::{Regex, RegexBuilder};
+use seekable::cache::Cache;
+use seekable::error::{Error, Kind, Result, one_line, printable, to_json};
 
 use super::action::ACTION;
 use super::jobs::Jobs;
 use super::{DESCRIBE, at_least_one, complain, open, usage};
-use crate::cache::Cache;
-use crate::error::{Error, Kind, Result, one_line, printable, to_json};
 use crate::exit;
 use crate::files::{FilesToRead, Found, parallel};
 use crate::info;
 use crate::named::Servers;
 use crate::options::Options;
-use crate::yaml::assign::{KeyPath, value_at};
-use crate::yaml::document::text_of;
 
 /// Cache budget of a file, and that for files on servers, in bytes.
 const CACHE_BUDGET: u64 = 1 << 20;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::view::shown::view_names;
+use crate::format::view_names;
 use crate::{exit, log, options};
 
 pub(super) const USAGE: &str = "asdf-mount [OPTIONS] SOURCE… [MOUNTPOINT]

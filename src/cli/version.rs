@@ -1,7 +1,9 @@
 //! `--version`, and with `--verbose` the facts that a bug report needs.
 
+use seekable::codec;
+
 use super::PROGRAM;
-use crate::{codec, daemon};
+use crate::daemon;
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -13,7 +15,7 @@ pub(super) fn text(verbose: bool) -> String {
         let width = rows.iter().map(|(name, _)| name.len() + 1).max().unwrap_or(0);
         for (name, fact) in rows {
             let name = format!("{name}:");
-            text += &crate::error::one_line(&format!("{name:width$} {fact}"));
+            text += &seekable::error::one_line(&format!("{name:width$} {fact}"));
             text.push('\n');
         }
     }

@@ -2,8 +2,9 @@
 
 use std::sync::{Arc, OnceLock};
 
+use seekable::error::{Error, Result};
+
 use super::{Content, fill, read_exact_at};
-use crate::error::{Error, Result};
 
 /// Number of elements read at once.
 const SPAN: usize = 64 << 10;
@@ -236,7 +237,7 @@ impl Content for Blanked {
 mod tests {
     use super::*;
     use crate::content::{Slice, Soundness, Text};
-    use crate::source::{MemorySource, Source};
+    use seekable::source::{MemorySource, Source};
 
     fn text(bytes: &[u8]) -> Arc<dyn Content> {
         Arc::new(Text::new(bytes))

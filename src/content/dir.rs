@@ -8,9 +8,10 @@ use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
+use seekable::error::{Error, Result};
+use seekable::source::Time;
+
 use super::Content;
-use crate::error::{Error, Result};
-use crate::source::Time;
 
 /// A directory with entries that are found on demand.
 pub trait Dir: Send + Sync + fmt::Debug {

@@ -10,10 +10,11 @@
 
 use std::sync::Arc;
 
+use seekable::error::{Error, Result};
+
 use self::gather_cache::GatherCache;
 use self::slab::Slab;
 use super::{Content, Strided, fill, read_exact_at};
-use crate::error::{Error, Result};
 
 mod gather_cache;
 mod slab;
@@ -53,7 +54,7 @@ impl Gather {
     /// Gathers elements of `item` bytes from `whole`.
     ///
     /// # Errors
-    /// [`Kind::Damaged`](crate::error::Kind) if elements lie outside `whole`, or are too many to count.
+    /// [`Kind::Damaged`](seekable::error::Kind) if elements lie outside `whole`, or are too many to count.
     pub(crate) fn new(
         whole: Arc<dyn Content>,
         start: u64,

@@ -7,8 +7,9 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
+use seekable::error::{Error, Result};
+
 use super::{Content, Soundness, fill};
-use crate::error::{Error, Result};
 
 /// Runs of fewer bytes are copied out of a window of the chunk, which has this length. Where chunks are narrow, the rows of a
 /// read need the same few bytes of each chunk again and again.
@@ -138,7 +139,7 @@ impl Grid {
     /// of the chunks that are not there.
     ///
     /// # Errors
-    /// [`Kind::Damaged`](crate::error::Kind) if the chunks do not belong to the shape, or are too many to count.
+    /// [`Kind::Damaged`](seekable::error::Kind) if the chunks do not belong to the shape, or are too many to count.
     pub(crate) fn new(
         shape: &[u64],
         divisions: Vec<Division>,

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use seekable::error::{Error, Result};
+
 use super::{Content, fill, read_exact_at};
-use crate::error::{Error, Result};
 
 /// Maximum size of rows built at once, in bytes, unless a single row is longer.
 const SPAN: u64 = 256 << 10;
@@ -101,7 +102,7 @@ impl Content for Interleaved {
 mod tests {
     use super::*;
     use crate::content::{Slice, Soundness, Text};
-    use crate::source::{MemorySource, Source};
+    use seekable::source::{MemorySource, Source};
 
     fn column(bytes: &[u8], width: u64) -> (Arc<dyn Content>, u64) {
         (Arc::new(Text::new(bytes)), width)

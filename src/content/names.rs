@@ -12,7 +12,8 @@
 //!
 //! The file name depends only on the name, so it stays the same when a file grows.
 
-use crate::error::is_unsafe;
+use seekable::error::is_unsafe;
+
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 

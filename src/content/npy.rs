@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use seekable::error::Result;
+
 use super::literal::tuple;
 use super::{Array, ByteOrder, Content, Datatype, Pieces, Text};
-use crate::error::Result;
 
 /// The first bytes of a file.
 const MAGIC: &[u8] = b"\x93NUMPY";

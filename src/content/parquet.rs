@@ -19,12 +19,13 @@
 use std::any::Any;
 use std::sync::{Arc, OnceLock};
 
+use seekable::error::{Error, Result};
+
 use self::footer::Footer;
 use self::layout::{Group, Page};
 use self::statistics::ChunkStatistics;
 use self::values::ColumnShape;
 use super::{Content, SharedBytes, Soundness, Stored, copy_from, fill, read_exact_at};
-use crate::error::{Error, Result};
 
 mod flatbuffer;
 mod footer;

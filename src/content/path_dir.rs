@@ -4,9 +4,10 @@ use std::ffi::OsStr;
 use std::fmt;
 use std::sync::Arc;
 
+use seekable::error::Result;
+
 use super::dir::{Dir, EntryKind, Node};
 use super::path_items::Tree;
-use crate::error::Result;
 
 pub(crate) use super::path_items::{Child, DirId, Item, Items};
 
@@ -200,7 +201,8 @@ mod tests {
         let tree = dir(&["a/b"]);
         let unreadable = PathDir {
             make: Arc::new(|_| {
-                let error = crate::error::Error::new(crate::error::Kind::System(libc::EIO), "the disk fails");
+                let error =
+                    seekable::error::Error::new(seekable::error::Kind::System(libc::EIO), "the disk fails");
                 Ok(Node::File(File::unreadable(error)))
             }),
             ..tree

@@ -4,8 +4,9 @@
 
 use std::sync::Arc;
 
+use seekable::error::{Error, Result};
+
 use super::{Content, fill};
-use crate::error::{Error, Result};
 
 /// Size of elements converted at once, in bytes, if they can't be converted in place.
 const SPAN: usize = 256 << 10;
@@ -382,7 +383,7 @@ impl Content for Recoded {
 mod tests {
     use super::*;
     use crate::content::{Slice, Soundness, Text};
-    use crate::source::{MemorySource, Source};
+    use seekable::source::{MemorySource, Source};
 
     fn all(content: &dyn Content, piece: usize) -> Vec<u8> {
         let mut all = Vec::new();

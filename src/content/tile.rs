@@ -7,8 +7,9 @@
 
 use std::sync::Arc;
 
+use seekable::error::{Error, Result};
+
 use crate::content::{Content, Soundness};
-use crate::error::{Error, Result};
 
 /// Maximum number of dimensions of an array: NumPy's limit before version 2.0.
 pub(crate) const MAX_DIMENSIONS: usize = 32;

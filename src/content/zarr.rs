@@ -3,9 +3,9 @@
 
 use std::path::Path;
 
-use crate::error::{Error, Result, to_json};
-use crate::source::SCHEMES;
 use base64::prelude::{BASE64_STANDARD, Engine};
+use seekable::error::{Error, Result, to_json};
+use seekable::source::SCHEMES;
 
 /// Usual length of a chunk of unencoded bytes.
 const CHUNK: u64 = 1 << 20;

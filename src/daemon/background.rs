@@ -21,9 +21,9 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
 use rustix::process::{Pid, WaitOptions, WaitStatus, waitpid};
+use seekable::error::{Error, Kind, Result};
 
 use super::threads::not_started;
-use crate::error::{Error, Kind, Result};
 use crate::exit;
 
 /// The first number of a file beside stdin, stdout and stderr.

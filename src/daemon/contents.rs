@@ -4,15 +4,16 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use seekable::cache::Cache;
+use seekable::error::Result;
+use seekable::source::count_writes;
+
 use super::{MountPlan, given, memory};
-use crate::cache::Cache;
-use crate::error::Result;
 use crate::format::editor::EditContext;
 use crate::fuse::{Adapter, Writing};
 use crate::history::History;
 use crate::library::options::context;
 use crate::named::{Named, Servers};
-use crate::source::count_writes;
 use crate::vfs::{Options, Ownership, Vfs};
 
 /// Maximum time that unmounting waits for seek tables to be written.

@@ -2,11 +2,11 @@
 
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
+use seekable::error::{Error, Result};
 
 use super::fusermount;
 use super::held::{self, HeldEntry};
 use super::mountinfo::Mount;
-use crate::error::{Error, Result};
 
 /// Unmounts the mount with this root at once; open files stay usable until they are closed.
 pub(super) fn detach(mount: &Mount, root: &OwnedFd) -> Result<()> {

@@ -8,10 +8,10 @@ use std::time::{Duration, SystemTime};
 
 use fuser::InitFlags;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use seekable::error::{Error, Kind, Result};
 
 use super::mountpoint::Mountpoint;
 use super::{fusermount, mount};
-use crate::error::{Error, Kind, Result};
 use crate::options::Options;
 
 const CONFIGURATION: &str = "/etc/fuse.conf";

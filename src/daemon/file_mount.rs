@@ -8,11 +8,11 @@ use std::path::Path;
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags, statx};
 use rustix::io::Errno;
+use seekable::error::{Error, Kind, Result};
 
 use super::held;
 use super::mountinfo::{self, Mount};
 use super::serving::{self, Daemon};
-use crate::error::{Error, Kind, Result};
 
 /// The file in the mount with the tree.
 const TREE: &str = "tree.yaml";

@@ -16,9 +16,9 @@ use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SocketFlags, SocketType, recvmsg,
     socketpair,
 };
+use seekable::error::{Error, Kind, Result};
 
 use super::held;
-use crate::error::{Error, Kind, Result};
 
 const PROGRAM: &str = "fusermount3";
 

@@ -7,9 +7,9 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use rustix::fs::{FileType, makedev};
+use seekable::error::{Error, Kind, Result};
 
 use super::{background, held, mount};
-use crate::error::{Error, Kind, Result};
 
 /// The device number of `/dev/fuse`.
 const FUSE_DEVICE: (u32, u32) = (10, 229);

@@ -14,9 +14,9 @@ use std::str::FromStr;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
+use seekable::error::{Error, Kind, Result};
 
 use super::mountinfo::{self, Mount};
-use crate::error::{Error, Kind, Result};
 
 /// Number of times that a mount in use is unmounted again, and the time between them.
 const MAX_TRIES: u32 = 5;

@@ -7,8 +7,9 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use seekable::error::Result;
+
 use super::signals::Lifecycle;
-use crate::error::Result;
 use crate::fuse::quiet_for;
 use crate::vfs::Vfs;
 

@@ -4,7 +4,7 @@
 
 use rustix::process::{Resource, getrlimit};
 
-use crate::error::{Error, Kind, Result};
+use seekable::error::{Error, Kind, Result};
 
 /// Minimum size of a buffer that is mapped separately, and returned to the system when dropped.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]

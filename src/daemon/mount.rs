@@ -10,12 +10,12 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 use rustix::io::Errno;
 use rustix::mount::MountFlags;
+use seekable::error::{Error, Kind, Result};
 
 use super::held::{self, HeldEntry};
 use super::mountinfo::{self, Health, Mount};
 use super::mountpoint::Mountpoint;
 use super::{detach, fusermount};
-use crate::error::{Error, Kind, Result};
 use crate::options::{AccessTime, FILE_SYSTEM_TYPE, Options, SUBTYPE};
 
 /// The FUSE device.

@@ -17,8 +17,8 @@ use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::mount::MountFlags;
 use rustix::thread::{Gid, Uid, set_thread_res_gid, set_thread_res_uid};
+use seekable::error::{Error, Result};
 
-use crate::error::{Error, Result};
 use crate::options::FILE_SYSTEM_TYPE;
 
 /// The mount table of this process's mount namespace.

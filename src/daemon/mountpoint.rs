@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::fd::OwnedFd;
 use rustix::fs::{FileType, XattrFlags};
 use rustix::io::Errno;
+use seekable::error::{Error, Kind, Result};
 
 use super::held::{self, Found, HeldEntry};
 use super::mountinfo::{Health, Mount};
 use super::{detach, serving};
-use crate::error::{Error, Kind, Result};
 
 /// The extended attribute that marks a directory as created by this program. It is still there if the daemon
 /// was killed before it could remove the directory.

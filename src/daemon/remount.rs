@@ -11,12 +11,12 @@ use std::time::{Duration, Instant};
 use rustix::fd::OwnedFd;
 use rustix::mount::MountFlags;
 use rustix::process::Signal;
+use seekable::error::{Error, Kind, Result, one_line};
 
 use super::held::{self, HeldEntry};
 use super::list::attribute;
 use super::mountinfo::Mount;
 use super::serving::{self, Daemon};
-use crate::error::{Error, Kind, Result, one_line};
 
 /// The extended attribute of a mount's root with the count and the outcome of remounts.
 const REMOUNTS_ATTRIBUTE: &str = "user.asdf-mount.remounts";

@@ -50,7 +50,7 @@ pub(super) fn drop_unneeded() {
     if let Err(errno) = set_capabilities(None, kept) {
         tracing::warn!(
             "capabilities that are not needed can't be dropped: {}",
-            crate::error::Error::from(errno)
+            seekable::error::Error::from(errno)
         );
     }
     if effective.contains(CapabilitySet::SYS_ADMIN) {

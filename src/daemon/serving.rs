@@ -9,9 +9,9 @@ use std::os::fd::OwnedFd;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use seekable::error::{Error, Result};
 
 use super::mountinfo::Mount;
-use crate::error::{Error, Result};
 use crate::options::SUBTYPE;
 
 /// A process that serves a mount.

@@ -9,6 +9,7 @@
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
+use seekable::error::{Error, Kind, Result};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 
@@ -16,7 +17,6 @@ use super::contents::Served;
 use super::mount::Mounted;
 use super::mountpoint::Mountpoint;
 use super::{service_manager, threads};
-use crate::error::{Error, Kind, Result};
 use crate::exit;
 
 /// Time for which open files are served after a signal.

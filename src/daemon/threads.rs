@@ -10,7 +10,7 @@ use std::sync::mpsc;
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
-use crate::error::{Error, Result};
+use seekable::error::{Error, Result};
 
 /// Threads and processes of a mount besides the threads that answer the kernel: the session, the kernel
 /// notifier, a worker for files, and the program that unmounts.

@@ -11,12 +11,12 @@ use rustix::fd::OwnedFd;
 use rustix::fs::FileType;
 use rustix::io::Errno;
 use rustix::process::Signal;
+use seekable::error::{Error, Kind, Result, one_line};
 
 use super::held::{self, HeldEntry};
 use super::mountinfo::{self, Health, Mount};
 use super::serving::{self, Daemon};
 use super::{detach, mountpoint};
-use crate::error::{Error, Kind, Result, one_line};
 use crate::log::complain;
 use crate::options::SUBTYPE;
 

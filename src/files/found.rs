@@ -10,11 +10,12 @@ use std::iter::{Once, once};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use seekable::error::{Error, Kind, Result};
+use seekable::source::{MAX_DEPTH, Place, PlaceEntry, PlaceKind, PlaceStat, Revision, Source};
+
 use super::walk::Walk;
-use crate::error::{Error, Kind, Result};
 use crate::format;
 use crate::named::{self, Named, Servers};
-use crate::source::{MAX_DEPTH, Place, PlaceEntry, PlaceKind, PlaceStat, Revision, Source};
 
 /// A file to read.
 #[derive(Debug)]

@@ -10,7 +10,8 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use crate::error::{Error, Kind, Result};
+use seekable::error::{Error, Kind, Result};
+
 use crate::format;
 use crate::named;
 

@@ -21,11 +21,12 @@
 
 use std::sync::{Arc, LazyLock};
 
+use seekable::error::Result;
+use seekable::source::Source;
+
 use self::head::{NAME, recognises};
 use self::view::{AsdfFile, View};
 use super::{Container, Context, Format, ReadAt};
-use crate::error::Result;
-use crate::source::Source;
 
 mod arrays;
 pub(crate) mod block;

@@ -1,6 +1,6 @@
 //! Contiguous frames of Blosc 2 (`.b2nd`, `.b2frame`), which python-blosc2 writes.
 //!
-//! A frame is a row of chunks with an index. The codec reads it ([`codec::blosc::frame`](crate::codec::blosc::frame));
+//! A frame is a row of chunks with an index. The codec reads it ([`codec::blosc::frame`](seekable::codec::blosc::frame));
 //! here it becomes a directory. Opening reads the header of the frame and the header of its index.
 //!
 //! | module | contents |
@@ -14,10 +14,11 @@
 
 use std::sync::Arc;
 
+use seekable::codec::blosc::{self, frame};
+use seekable::error::Result;
+use seekable::source::{Source, SourceStat};
+
 use super::{Container, Context, Format};
-use crate::codec::blosc::{self, frame};
-use crate::error::Result;
-use crate::source::{Source, SourceStat};
 
 mod array;
 mod container;

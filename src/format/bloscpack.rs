@@ -16,10 +16,11 @@
 
 use std::sync::Arc;
 
+use seekable::codec::blosc;
+use seekable::error::Result;
+use seekable::source::{Source, SourceStat};
+
 use super::{Container, Context, Format, references};
-use crate::codec::blosc;
-use crate::error::Result;
-use crate::source::{Source, SourceStat};
 
 pub(crate) mod array;
 pub(crate) mod body;

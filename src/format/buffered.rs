@@ -3,11 +3,12 @@
 use std::ffi::OsStr;
 use std::sync::Arc;
 
+use seekable::codec::blosc::{Buffers, Payload};
+use seekable::error::{Error, Result};
+
 use super::{Defect, Severity};
-use crate::codec::blosc::{Buffers, Payload};
 use crate::content::Content;
 use crate::content::dir::{Dir, EntryKind, File, Node, Renewal, Signature};
-use crate::error::{Error, Result};
 
 /// Name of the one array.
 const DATA: &str = "data.npy";

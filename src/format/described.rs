@@ -1,9 +1,10 @@
 //! The description of a file in the catalogue.
 
+use seekable::error::Result;
+
 pub(crate) use super::asdf::json::TreeJson;
 use super::asdf::json::in_one_line;
 use super::{ArrayFacts, Container};
-use crate::error::Result;
 
 /// Passes the arrays of a file to `take`, and returns the tree in JSON, by the rules of `tree.json` but in one
 /// line. The tree is read once for both. The inner error says that the tree is not valid, or that its JSON is
@@ -27,9 +28,9 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::cache::Cache;
     use crate::format::{self, Context};
-    use crate::source::FileSource;
+    use seekable::cache::Cache;
+    use seekable::source::FileSource;
 
     #[test]
     fn a_tree_in_json_has_a_maximum_length() {

@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use md5::{Digest, Md5};
+use seekable::error::{Error, Kind, Result};
+use seekable::source::storage::{HeldDir, Rights, Storage, System};
+use seekable::source::{FileSource, SourceVersion};
+use seekable::user_dirs::STATE;
 
 use super::refusal::Problem;
 use crate::content::{Content, read_exact_at};
-use crate::error::{Error, Kind, Result};
 use crate::history::History;
-use crate::source::storage::{HeldDir, Rights, Storage, System};
-use crate::source::{FileSource, SourceVersion};
-use crate::user_dirs::STATE;
 
 /// Bytes hashed at once.
 const PIECE: usize = 256 << 10;

@@ -17,10 +17,11 @@
 
 use std::sync::Arc;
 
+use seekable::error::Result;
+use seekable::source::Source;
+
 use super::{Container, Context, Format, references};
 use crate::content::path_dir;
-use crate::error::Result;
-use crate::source::Source;
 
 pub(crate) mod arrays;
 pub(crate) mod chunk;

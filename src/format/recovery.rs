@@ -2,9 +2,10 @@
 //!
 //! The first bytes of a half-saved file may not show its format, so this is asked before the file is opened.
 
+use seekable::error::{Error, Kind, Result};
+
 use super::asdf::edit::traces;
 use super::editor::SaveTarget;
-use crate::error::{Error, Kind, Result};
 
 pub(crate) use super::asdf::edit::{condition, recover, recover_by_hand};
 pub use super::recovered::SaveSide;

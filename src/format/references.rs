@@ -5,10 +5,11 @@ use std::fmt;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use crate::cache::Cache;
+use seekable::cache::Cache;
+use seekable::error::{Error, Result};
+
 use crate::content::dir::File;
 use crate::content::zarr::{self, References, ZarrArray};
-use crate::error::{Error, Result};
 use crate::generated::{Generated, Generator, Measured};
 
 /// The name of the file.

@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-use crate::error::{Error, Kind, one_line};
+use seekable::error::{Error, Kind, one_line};
 
 /// Message of a conflict; editors make errors of [`Kind::Conflict`] with it.
 pub(crate) const CONFLICT: &str = "another program changed the tree since this edit began";

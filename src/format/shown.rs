@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_yaml::Value;
 
-use crate::error::{is_unsafe, printable};
+use seekable::error::{is_unsafe, printable};
 
 /// Serialises a value. Characters that control a terminal are escaped in its strings.
 pub(crate) fn yaml(value: &impl Serialize) -> Result<String, serde_yaml::Error> {

@@ -6,13 +6,13 @@ use std::time::Instant;
 use fuser::{
     Errno, FileHandle, FopenFlags, INodeNo, OpenAccMode, OpenFlags, ReplyData, ReplyEmpty, ReplyOpen, Request,
 };
+use seekable::error::Result;
+use seekable::workers::caller::{on_behalf_of, with_deadline};
 
 use super::read::{self, Purpose, ReadRequest};
 use super::{Server, caller, ino, reply};
-use crate::error::Result;
 use crate::overlay::write_handle::OpenFor;
 use crate::vfs::{Caching, OpenFile, OverlayWriter, ReadHandle};
-use crate::workers::caller::{on_behalf_of, with_deadline};
 
 /// Replies to an open for reading.
 fn opened(reader: &ReadHandle, thread: u32, handle: FileHandle, reply: ReplyOpen) {

@@ -3,8 +3,8 @@
 use std::os::fd::OwnedFd;
 
 use fuser::{INodeNo, Notifier};
+use seekable::error::{Result, errno};
 
-use crate::error::{Result, errno};
 use crate::vfs::{Ino, Kernel};
 
 /// Code of the notification that makes the kernel look up every name again (`FUSE_NOTIFY_INC_EPOCH`, Linux

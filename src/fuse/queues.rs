@@ -13,10 +13,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use crate::sync::locked;
+use seekable::sync::locked;
+use seekable::workers::caller::{self, is_thread_gone, on_behalf_of};
+use seekable::workers::{Workers, while_waiting};
+
 use crate::vfs::{Delay, Stalling};
-use crate::workers::caller::{self, is_thread_gone, on_behalf_of};
-use crate::workers::{Workers, while_waiting};
 
 /// The reason why a job is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,8 +6,8 @@ use fuser::{
     Errno, FileAttr, FileType, INodeNo, ReplyAttr, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty,
     ReplyEntry, ReplyOpen, ReplyXattr,
 };
+use seekable::error::{Error, Result};
 
-use crate::error::{Error, Result};
 use crate::local::stat::{FileKind, Time};
 use crate::vfs::Attr;
 

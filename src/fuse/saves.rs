@@ -8,9 +8,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::sync::locked;
+use seekable::sync::locked;
+use seekable::workers::{Workers, while_waiting};
+
 use crate::vfs::FileSystem;
-use crate::workers::{Workers, while_waiting};
 
 /// Maximum number of saves that run on one file system.
 const SHARE: usize = 4;

@@ -6,9 +6,9 @@ use fuser::{
     Errno, FileHandle, FopenFlags, INodeNo, RenameFlags, ReplyAttr, ReplyCreate, ReplyEmpty, ReplyEntry,
     ReplyWrite, Request, TimeOrNow,
 };
+use seekable::error::Result;
 
 use super::{GENERATION, Server, ino, reply};
-use crate::error::Result;
 use crate::overlay::change::{Change, TimeSpec};
 use crate::overlay::naming::{Maker, Renaming, is_slow_rename};
 use crate::overlay::write_handle::OpenFor;

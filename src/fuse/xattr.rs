@@ -3,9 +3,9 @@
 use std::ffi::OsStr;
 
 use fuser::{Errno, INodeNo, ReplyEmpty, ReplyXattr};
+use seekable::error::Result;
 
 use super::{Server, ino, reply};
-use crate::error::Result;
 use crate::overlay::xattr::XattrCondition;
 use crate::vfs::Xattr;
 

@@ -9,14 +9,14 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
+use seekable::error::{Error, Kind, Result};
+use seekable::source::Time;
+use seekable::user_dirs::bound::{self, BY_PATH, DIRECTORY};
+use seekable::user_dirs::{self, is_ours};
 
 use super::file_id::FileId;
 use super::{MAX_BYTES, entry};
-use crate::error::{Error, Kind, Result};
-use crate::source::Time;
 use crate::time;
-use crate::user_dirs::bound::{self, BY_PATH, DIRECTORY};
-use crate::user_dirs::{self, is_ours};
 
 /// Maximum number of bytes of an entry's first line.
 const HEADER: usize = 4096;

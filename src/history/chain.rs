@@ -12,8 +12,9 @@
 //! A torn entry may stand for any save. After the entries of the file's own directory, another
 //! directory's entries follow if one of their saves wrote the text reached so far.
 
+use seekable::source::Time;
+
 use super::{Digest, Save};
-use crate::source::Time;
 
 /// An entry of a file's history.
 #[derive(Debug)]

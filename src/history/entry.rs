@@ -9,7 +9,7 @@
 use serde::{Deserialize, Serialize};
 use twox_hash::XxHash3_128;
 
-use crate::source::Time;
+use seekable::source::Time;
 
 const START: &[u8] = b"# asdf-mount history: ";
 /// Maximum characters of a program's name.

@@ -20,8 +20,8 @@ use std::sync::OnceLock;
 use rustix::fs::{AtFlags, Statx, StatxFlags};
 use twox_hash::XxHash3_128;
 
-use crate::error::Result;
-use crate::source::{Time, storage};
+use seekable::error::Result;
+use seekable::source::{Time, storage};
 
 /// The facts of a file that make its identity.
 const WANTED: StatxFlags = StatxFlags::INO.union(StatxFlags::BTIME).union(StatxFlags::MTIME);

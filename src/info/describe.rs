@@ -1,12 +1,13 @@
 //! A captured value in words: `ndarray float32 (4096, 4096) lz4 29.1 MB`.
 
+use asdf_tree::yaml::scalar::{self, Type};
+use seekable::error::one_line;
+
 use super::line::Style;
 use super::value::{NodeValue, ValueKind};
 use crate::content::Scalar;
-use crate::error::one_line;
 use crate::format::Facts;
 use crate::time::instant;
-use crate::yaml::scalar::{self, Type};
 
 /// Maximum nesting of a value on one line.
 const MAX_NESTING: usize = 6;

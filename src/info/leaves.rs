@@ -2,9 +2,10 @@
 
 use std::fmt::Write;
 
-use crate::error::Result;
+use asdf_tree::yaml::document::{Document, Id, Kind, RunEvent};
+use seekable::error::Result;
+
 use crate::format::Container;
-use crate::yaml::document::{Document, Id, Kind, RunEvent};
 
 /// Passes each scalar of the tree to `take`: its path, `meta.instrument.name` or `steps[2].name`, and its text.
 ///

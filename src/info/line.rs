@@ -1,6 +1,6 @@
 //! A line of styled text.
 
-use crate::error::{beginning, columns};
+use seekable::error::{beginning, columns};
 
 /// The style of a part of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use asdf_tree::product::kind_of_tag;
+use asdf_tree::yaml::document::{Document, Id, Kind};
+use seekable::error::one_line;
+
 use super::InfoForm;
 use super::describe::{self, BlockSize, Blocks, is_whole};
 use super::line::{Style, TextLine};
 use super::value::{NodeValue, ValueKind};
-use crate::error::one_line;
-use crate::product::kind_of_tag;
-use crate::yaml::document::{Document, Id, Kind};
 
 /// The depths whose lines are counted to find the depth that fits on the screen.
 const MAX_DEPTH: usize = 16;

@@ -36,6 +36,10 @@ use std::ffi::OsStr;
 use std::fmt::Write;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
+use asdf_tree::product;
+use asdf_tree::product::FileSummary;
+use seekable::error::{Error, Kind, Result};
+
 use self::arrays::{ArrayRow, Views};
 use self::html::{escape, link};
 use self::outline::TreeHtml;
@@ -44,13 +48,7 @@ use super::outline::Outline;
 use super::{ContainerBlocks, InfoForm, blocks_line, data_size, facts_of_displayed, leaves};
 use crate::content::dir::{File, Renewal};
 use crate::content::{Content, copy_from, literal};
-use crate::error::{Error, Kind, Result};
 use crate::format::Container;
-use crate::product;
-use crate::product::FileSummary;
-
-/// The name of the page.
-pub(crate) const NAME: &str = "index.html";
 
 const STYLE: &str = include_str!("page/style.css");
 /// The start of each page, up to its title. If a text of the file were taken for markup, the policy would still keep

@@ -1,9 +1,10 @@
 use std::sync::Arc;
 
+use seekable::cache::Cache;
+use seekable::source::MemorySource;
+
 use super::*;
-use crate::cache::Cache;
 use crate::format::{self, Context};
-use crate::source::MemorySource;
 
 const HEAD: &str = "#ASDF 1.0.0\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\n";
 
@@ -128,7 +129,7 @@ fn text_of_a_file_can_not_act_on_a_terminal() {
                    [{name: \"\\e\", data: !core/ndarray-1.0.0 {shape: [\"\\e\"]}}]}\n";
     for all in [false, true] {
         let text = info_in(hostile, InfoForm { all, ..InfoForm::PLAIN });
-        assert!(!text.contains(|c: char| crate::error::is_unsafe(c) && c != '\n'), "{text:?}");
+        assert!(!text.contains(|c: char| seekable::error::is_unsafe(c) && c != '\n'), "{text:?}");
         assert!(text.lines().all(|line| all || line.chars().count() <= 100), "{text}");
     }
     // Any text is shown as far as it is valid.

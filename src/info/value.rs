@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use crate::product::kind_of_tag;
-use crate::yaml::document::{Document, Id, Kind};
-use crate::yaml::event::Style;
+use asdf_tree::product::kind_of_tag;
+use asdf_tree::yaml::document::{Document, Id, Kind};
+use asdf_tree::yaml::event::Style;
 
 /// Maximum number of scalars and sequences that are shown of a sequence, halved with each nesting.
 const MAX_ITEMS: usize = 16;

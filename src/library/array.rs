@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use seekable::error::{Error, Kind, Result};
+
 use crate::content::{self, ByteOrder, Content, Datatype, Gather, float16, read_exact_at};
-use crate::error::{Error, Kind, Result};
 
 /// Number of bytes that are read at once.
 const PIECE: usize = 256 << 10;

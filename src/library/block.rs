@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::error::Result;
+use seekable::error::Result;
+
 use crate::format::{self, Container, Facts, Verified};
 
 /// A block: its facts, and its decoded bytes.

@@ -2,8 +2,9 @@
 
 use std::collections::HashSet;
 
+use seekable::error::{Error, Result};
+
 use crate::content::read_through;
-use crate::error::{Error, Result};
 use crate::format::{self, Container, Defect, Severity, Verified};
 use crate::progress::Progress;
 

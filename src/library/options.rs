@@ -3,16 +3,17 @@
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
+use seekable::cache::store::Store;
+use seekable::cache::{Cache, default_budget};
+use seekable::error::Result;
+use seekable::source::Reach;
+
 use super::File;
-use crate::cache::store::Store;
-use crate::cache::{Cache, default_budget};
-use crate::error::Result;
 use crate::format::Context;
 use crate::format::editor::{EditContext, EditOptions};
 use crate::history::History;
 use crate::named::{Named, Servers};
 use crate::options::{MIN_CACHE, Options};
-use crate::source::Reach;
 
 /// The options with which files are opened. All files that are opened with the same `OpenOptions`, or a clone,
 /// share one cache of decoded data and the connections to servers.

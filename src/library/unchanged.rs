@@ -6,8 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::error::{Error, Kind, Result};
-use crate::source::{Identity, Moved, Readers, Source, SourceStat};
+use seekable::error::{Error, Kind, Result};
+use seekable::source::{Identity, Moved, Readers, Source, SourceStat};
 
 /// A source that fails once the file has another version than at its opening.
 #[derive(Debug)]

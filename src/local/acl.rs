@@ -20,8 +20,8 @@ use std::path::Path;
 
 use rustix::fs::OFlags;
 use rustix::io::Errno;
+use seekable::error::Result;
 
-use crate::error::Result;
 use crate::local::at::{open_as, stat_of};
 use crate::local::stat::{FileKind, Stat};
 

@@ -9,8 +9,8 @@ use std::path::Path;
 
 use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
+use seekable::error::Result;
 
-use crate::error::Result;
 use crate::local::mounts;
 use crate::local::stat::{FileKey, Stat};
 

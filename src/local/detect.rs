@@ -18,8 +18,9 @@ use std::time::SystemTime;
 
 use by_name::ByName;
 use remembered::Remembered;
+use seekable::error::{self, Error, Result};
+use seekable::source::{Place, PlaceStat, Source, SourceStat, SourceVersion};
 
-use crate::error::{self, Error, Result};
 use crate::format::ReadAt;
 use crate::format::editor::SaveTarget;
 use crate::format::recovery::RecoveryPolicy;
@@ -29,7 +30,6 @@ use crate::local::mounts::Stalling;
 use crate::local::path::LocalPath;
 use crate::local::path::link::{self, LinkForm, Mountpoint};
 use crate::local::stat::{FileKind, Stat};
-use crate::source::{Place, PlaceStat, Source, SourceStat, SourceVersion};
 
 /// The location of an entry, and the file system or server that may never answer requests about it.
 #[derive(Clone, Debug)]

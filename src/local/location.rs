@@ -10,8 +10,10 @@ use std::sync::Arc;
 
 use rustix::fs::{StatVfs, StatVfsMountFlags};
 use rustix::io::Errno;
+use seekable::error::{Error, Kind, Result};
+use seekable::source::{ListedStat, Place, PlaceKind, PlaceStat, Source};
+use seekable::workers::while_waiting;
 
-use crate::error::{Error, Kind, Result};
 use crate::format::editor::SaveTarget;
 use crate::format::recovery::RecoveryPolicy;
 use crate::local::at::stat_of;
@@ -20,8 +22,6 @@ use crate::local::path::link::{LinkPolicy, Mountpoint};
 use crate::local::path::{DirFd, LocalPath, OpenedDirectory};
 use crate::local::pinned::PinnedSource;
 use crate::local::stat::{FileKey, FileKind, Stat};
-use crate::source::{ListedStat, Place, PlaceKind, PlaceStat, Source};
-use crate::workers::while_waiting;
 
 pub(crate) use crate::local::path::Name;
 

@@ -18,11 +18,11 @@ use std::sync::Mutex;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{AtFlags, Statx, StatxAttributes, StatxFlags, major, makedev, minor};
 use rustix::io::Errno;
+use seekable::error::{Error, Kind, Result};
+use seekable::sync::locked;
 use twox_hash::XxHash3_128;
 
-use crate::error::{Error, Kind, Result};
 use crate::local::stat::FileKey;
-use crate::sync::locked;
 
 /// File system type of this program's mounts in [`TABLE`].
 const TYPE: &[u8] = b"fuse.asdf-mount";

@@ -19,14 +19,14 @@ use beside::Beside;
 use link::{LinkPolicy, Mountpoint};
 use rustix::fs::{FileType, Mode, OFlags, StatVfs};
 use rustix::io::Errno;
+use seekable::error::{Error, Result};
+use seekable::source::{FileSource, Source, storage};
 
-use crate::error::{Error, Result};
 use crate::format::editor::SaveTarget;
 use crate::local::acl;
 use crate::local::acl::stat_of_held;
 use crate::local::at::{HOLD, descend, may_write, open, open_as, stat_in, stat_of, step};
 use crate::local::stat::{FileKey, FileKind, Stat};
-use crate::source::{FileSource, Source, storage};
 
 /// A directory that was opened before mounting.
 #[derive(Debug)]

@@ -4,9 +4,9 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::error::Result;
-use crate::source::{Place, Source, SourceStat};
-use crate::workers::while_waiting;
+use seekable::error::Result;
+use seekable::source::{Place, Source, SourceStat};
+use seekable::workers::while_waiting;
 
 /// An opened version of a file elsewhere. `stat` returns the state at opening, so no request is needed after
 /// each read. While a worker thread waits for bytes, another thread takes its place.

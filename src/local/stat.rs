@@ -6,8 +6,8 @@ use std::path::Path;
 use rustix::fs::{FileType, makedev};
 use twox_hash::XxHash3_128;
 
-pub(crate) use crate::source::Time;
-use crate::source::{Identity, PlaceStat, SourceStat, SourceVersion};
+pub(crate) use seekable::source::Time;
+use seekable::source::{Identity, PlaceStat, SourceStat, SourceVersion};
 
 /// The identity of a file. Another key at a name means another file, with another inode number in the mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

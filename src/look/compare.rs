@@ -15,13 +15,14 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use seekable::error::{Error, Result, one_line};
+
 use super::copy::{self, CopyTarget, Failure};
 use super::{Look, again};
 use crate::content::numbers::{bits, integer};
 use crate::content::{
     ByteOrder, Content, Scalar, ScalarKind, array, checksum, float16, literal, read_exact_at, short_number,
 };
-use crate::error::{Error, Result, one_line};
 use crate::local::stat::FileKind;
 use crate::vfs::ReadHandle;
 

@@ -3,8 +3,9 @@
 use std::io;
 use std::str::FromStr;
 
+use seekable::error::{Error, Kind, Result};
+
 use crate::content::next_data;
-use crate::error::{Error, Kind, Result};
 use crate::vfs::ReadHandle;
 
 /// Bytes read at once, as in `cat`: few enough to stay in the CPU cache until they are written.

@@ -11,13 +11,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use seekable::error::{Error, Kind, Result, one_line};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use super::copy::{self, Failure, Range};
 use super::path::normalized;
 use super::place::{self, NewFile, NewName};
 use super::{AFTER_DOTS, Look, PAUSE, again};
-use crate::error::{Error, Kind, Result, one_line};
 use crate::exit;
 use crate::local::mounts::Stalling;
 use crate::local::stat::{FileKind, Stat};

@@ -5,10 +5,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use regex::bytes::Regex;
+use seekable::error::Error;
 
 use super::Look;
 use super::path::FoundPath;
-use crate::error::Error;
 use crate::local::stat::FileKind;
 
 /// Maximum number of paths that a pattern stands for.

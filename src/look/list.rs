@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 
 use jiff::tz::TimeZone;
 use nix::unistd::{Gid, Group, Uid, User};
+use seekable::error::{Error, in_json, one_line};
+use seekable::source::Time;
 use serde::Serialize;
 
 use super::{Look, written};
-use crate::error::{Error, in_json, one_line};
 use crate::exit;
 use crate::local::stat::FileKind;
-use crate::source::Time;
 use crate::time::{precise_instant, timestamp};
 use crate::vfs::{Attr, Ino};
 

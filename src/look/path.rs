@@ -5,8 +5,9 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
+use seekable::error::{Error, Kind, Result, one_line};
+
 use super::{Look, as_system_says};
-use crate::error::{Error, Kind, Result, one_line};
 use crate::local::stat::FileKind;
 use crate::vfs::{Attr, Ino};
 

@@ -11,10 +11,10 @@ use std::path::Path;
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, Timespec, Timestamps};
 use rustix::io::Errno;
+use seekable::error::{Error, Kind, Result};
+use seekable::source::Time;
 
-use crate::error::{Error, Kind, Result};
 use crate::local::stat::{FileKey, Stat};
-use crate::source::Time;
 use crate::vfs::Attr;
 
 /// Flags to open a directory.

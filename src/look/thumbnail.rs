@@ -5,11 +5,12 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use seekable::error::{Error, Kind, Result};
+
 use super::copy::{self, CopyTarget, Failure, Range};
 use super::{Look, again};
 use crate::content::caption::{columns_of_text, rows_of_text};
 use crate::content::picture::Picture;
-use crate::error::{Error, Kind, Result};
 use crate::info::InfoForm;
 use crate::local::stat::FileKind;
 

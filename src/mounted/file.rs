@@ -16,8 +16,11 @@ pub(crate) mod verification;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use seekable::error::{self, Error, Result};
+use seekable::source::{Source, SourceVersion};
+use seekable::sync::{Rank, Ranked, RankedMutex, locked};
+
 use crate::content::Text;
-use crate::error::{self, Error, Result};
 use crate::format::Container;
 use crate::format::recovery::RecoveryPolicy;
 use crate::local::location::Location;
@@ -27,8 +30,6 @@ use crate::mounted::generation::{Generation, HeldGeneration, Parsed, Usage};
 use crate::mounted::open_files::OpenFiles;
 use crate::mounted::serials::Serials;
 use crate::mounted::verify::{Checks, Verifier};
-use crate::source::{Source, SourceVersion};
-use crate::sync::{Rank, Ranked, RankedMutex, locked};
 use crate::view::root::RootDir;
 use crate::view::status::{Status, Writing};
 

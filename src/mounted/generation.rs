@@ -18,12 +18,12 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::GenerationSource;
+use seekable::error::Result;
+use seekable::source::{Source, SourceVersion, Time};
 
 use crate::content::Content;
-use crate::error::Result;
 use crate::format::Container;
 use crate::mounted::verify::Checks;
-use crate::source::{Source, SourceVersion, Time};
 use crate::view::PageMemo;
 
 /// Time for which a generation stays readable after a lookup, so that the following open can use it.

@@ -9,15 +9,15 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use lru::LruCache;
+use seekable::error::Result;
+use seekable::source::Source;
+use seekable::sync::{Rank, RankedMutex, locked};
 
-use crate::error::Result;
 use crate::format::Container;
 use crate::format::recovery::RecoveryPolicy;
 use crate::history::History;
 use crate::mounted::generation::Generation;
 use crate::mounted::verify::{Verifier, Verify};
-use crate::source::Source;
-use crate::sync::{Rank, RankedMutex, locked};
 use crate::view::ShownViews;
 
 /// Maximum number of replaced generations kept because the kernel may open their files after a lookup.

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::error::{Error, Kind, Result};
+use seekable::error::{Error, Kind, Result};
 
 /// Highest serial number: two inode numbers may be derived from each serial number, so the numbers stop at
 /// half of the range.

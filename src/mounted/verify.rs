@@ -9,10 +9,11 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock};
 
-use crate::error::Result;
+use seekable::error::Result;
+use seekable::sync::locked;
+use seekable::workers::Workers;
+
 use crate::format::Verified;
-use crate::sync::locked;
-use crate::workers::Workers;
 
 /// The time at which the checksum of a block is checked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -3,8 +3,9 @@
 //! A comma in a value is written `\,` and a backslash `\\`, or the whole value is in double quotes, as in
 //! mount(8): `fsname="a,b"`.
 
+use seekable::error::Result;
+
 use super::usage;
-use crate::error::Result;
 
 /// One option of a list.
 #[derive(Debug, PartialEq, Eq)]

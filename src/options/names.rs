@@ -1,7 +1,8 @@
 //! The table of options, and suggestions for misspelt names.
 
+use seekable::error::{Error, Result};
+
 use super::usage;
-use crate::error::{Error, Result};
 
 /// A line of the option list in `--help`, the only list of option names.
 #[derive(Clone, Copy, Debug)]

@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use seekable::error::Result;
+
 use super::bad;
 use super::values::{size, text};
-use crate::error::Result;
 use crate::remote::{RemoteOptions, Url};
 
 /// The names of the options for sources on servers.

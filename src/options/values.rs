@@ -3,8 +3,9 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 
+use seekable::error::Result;
+
 use super::bad;
-use crate::error::Result;
 
 /// Returns a value for a system call as text; fails if it is empty or contains a NUL.
 pub(super) fn text(name: &str, value: &[u8], wanted: &str) -> Result<OsString> {

@@ -18,14 +18,15 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::error::Result;
+use seekable::error::Result;
+use seekable::sync::locked;
+
 use crate::overlay::file::{Backing, OverlayFile, Whole, copy};
 use crate::overlay::refusal::REJECTED;
 use crate::overlay::state_dir::leftovers::is_vim_swap;
 use crate::overlay::state_dir::report::listed;
 use crate::overlay::state_dir::{ScratchDir, StateDir};
 use crate::overlay::{Overlay, OverlayState};
-use crate::sync::locked;
 use crate::view::TREE;
 
 /// Offset and value of the flag for unsaved changes in vim's swap file (`b0_fname[B0_FNAME_SIZE_ORG - 1]` and

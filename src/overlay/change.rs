@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::error::{Result, errno};
+use seekable::error::{Result, errno};
+use seekable::sync::locked;
+
 use crate::local::stat::Time;
 use crate::overlay::file::{Backing, OverlayFile, Payer, Whole, now, time_of};
 use crate::overlay::write_handle::WriteHandle;
 use crate::overlay::{Overlay, OverlayState, SavedTimes};
-use crate::sync::locked;
 
 /// A new time of a file.
 #[derive(Clone, Copy, Debug)]

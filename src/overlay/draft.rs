@@ -11,8 +11,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::error::errno;
-use crate::error::{Error, Kind, Result};
+use seekable::error::errno;
+use seekable::error::{Error, Kind, Result};
+use seekable::source::SourceVersion;
+use seekable::sync::locked;
+
 use crate::format::Editor;
 use crate::format::editor::{Saved, TextVersion};
 use crate::format::refusal::{GONE, REPLACED, Refusal, report_of_warnings};
@@ -21,8 +24,6 @@ use crate::mounted::file::saving::{SaveEnd, Saving};
 use crate::overlay::appended::{self, Joined};
 use crate::overlay::file::{Backing, Body, OverlayFile, now};
 use crate::overlay::{MAX_BASE, Overlay, OverlayState, SavedTimes};
-use crate::source::SourceVersion;
-use crate::sync::locked;
 
 /// Maximum number of attempts to save into a file that other programs keep replacing.
 const ATTEMPTS: usize = 8;

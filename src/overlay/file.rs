@@ -12,11 +12,12 @@ use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Mutex};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
+use seekable::error::{Result, errno};
+use seekable::sync::{RankedMutex, locked};
+
 use crate::content::{Content, Text};
-use crate::error::{Result, errno};
 use crate::format::refusal::Refusal;
 use crate::local::stat::{FileKind, Stat, Time};
-use crate::sync::{RankedMutex, locked};
 
 /// Maximum number of bytes of one user's scratch files in a mount, in addition to four times the size of the tree being
 /// written. Those of all users together may take twice as many.

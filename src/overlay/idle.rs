@@ -4,11 +4,12 @@
 use std::ffi::{OsStr, OsString};
 use std::sync::Arc;
 
+use seekable::sync::{locked, locked_at_once};
+
 use crate::format::Editor;
 use crate::overlay::file::{Backing, OverlayFile};
 use crate::overlay::refusal::REJECTED;
 use crate::overlay::{Overlay, OverlayState};
-use crate::sync::{locked, locked_at_once};
 use crate::view::TREE;
 
 impl Overlay {

@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use crate::error::{Result, errno};
+use seekable::error::{Result, errno};
+use seekable::sync::{Rank, RankedMutex, locked, locked_at_once};
+
 use crate::local::detect::EntryPosition;
 use crate::local::stat::Stat;
 use crate::mounted::file::{CurrentFile, MountedFile};
@@ -17,7 +19,6 @@ use crate::mounted::open_files::OpenFiles;
 use crate::mounted::serials::Serials;
 use crate::overlay::file::OverlayFile;
 use crate::overlay::{Overlay, SharedByOverlays};
-use crate::sync::{Rank, RankedMutex, locked, locked_at_once};
 
 /// Time that the kernel takes at most to enter the names of a listing.
 const ENTERED: Duration = Duration::from_millis(30);

@@ -6,12 +6,13 @@ use std::ffi::{OsStr, OsString};
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::error::{Result, errno};
+use seekable::error::{Result, errno};
+use seekable::sync::locked;
+
 use crate::overlay::draft::CommitOutcome;
 use crate::overlay::file::{Backing, Body, MAX_BYTES, OverlayFile, Payer, Whole};
 use crate::overlay::write_handle::{Caller, OpenFor, WriteHandle};
 use crate::overlay::{Overlay, OverlayState, is_reserved};
-use crate::sync::locked;
 use crate::view::TREE;
 
 /// Maximum length of a name in bytes.

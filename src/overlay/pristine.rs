@@ -7,13 +7,14 @@ use std::ffi::OsStr;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use seekable::error::Result;
+use seekable::source::storage::close_later;
+use seekable::sync::{locked, locked_at_once};
+
 use crate::content::Content;
-use crate::error::Result;
 use crate::local::stat::Time;
 use crate::overlay::file::{Backing, OverlayFile, now};
 use crate::overlay::{Overlay, OverlayState};
-use crate::source::storage::close_later;
-use crate::sync::{locked, locked_at_once};
 use crate::view::TREE;
 
 /// Time after which a `tree.yaml` that was removed, renamed or left empty shows the saved text again. It is

@@ -8,14 +8,15 @@ use std::ffi::OsStr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use seekable::error::{Error, Result, errno, printable};
+use seekable::sync::locked;
+
 use crate::content::Text;
-use crate::error::{Error, Result, errno, printable};
 use crate::format::editor::TextVersion;
 use crate::format::refusal::Refusal;
 use crate::overlay::draft::Draft;
 use crate::overlay::file::{Backing, OverlayFile, Payer, now};
 use crate::overlay::{Overlay, OverlayState, short_text};
-use crate::sync::locked;
 use crate::time::instant;
 use crate::view::status::LastRefusal;
 

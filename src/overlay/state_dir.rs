@@ -37,12 +37,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use rustix::fs::{AtFlags, FlockOperation, MemfdFlags, Mode, OFlags, RenameFlags, StatVfsMountFlags};
 use rustix::io::Errno;
 
-use crate::error::{Error, Result};
-use crate::sync::locked;
-use crate::user_dirs::STATE;
-use crate::user_dirs::bound::{self, DIRECTORY, FILES, REPORT, SCRATCH};
-use crate::user_dirs::held_dir::{HeldDir, is_removed};
-pub(crate) use crate::user_dirs::stem_of;
+use seekable::error::{Error, Result};
+use seekable::sync::locked;
+use seekable::user_dirs::STATE;
+use seekable::user_dirs::bound::{self, DIRECTORY, FILES, REPORT, SCRATCH};
+use seekable::user_dirs::held_dir::{HeldDir, is_removed};
+pub(crate) use seekable::user_dirs::stem_of;
 
 /// Maximum refused texts that a mount keeps per file.
 const REFUSED: usize = 16;

@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use std::sync::mpsc;
 use std::time::Duration;
 
+use seekable::cache::Cache;
+use seekable::error::Kind;
+
 use super::*;
-use crate::cache::Cache;
-use crate::error::Kind;
 use crate::format::Context;
 use crate::format::asdf::edit::Interruption;
 use crate::format::recovery::RecoveryPolicy;

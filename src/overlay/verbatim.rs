@@ -8,12 +8,13 @@
 use std::ffi::OsStr;
 use std::sync::{Arc, Weak};
 
+use seekable::error::Result;
+use seekable::sync::locked;
+
 use crate::content::Text;
-use crate::error::Result;
 use crate::local::stat::Time;
 use crate::overlay::file::{Backing, Body, OverlayFile, Payer, Whole};
 use crate::overlay::{Overlay, OverlayState};
-use crate::sync::locked;
 use crate::view::TREE;
 
 impl Overlay {

@@ -20,12 +20,13 @@ use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use seekable::error::{Result, errno};
+use seekable::sync::locked;
+
 use crate::content::Content;
-use crate::error::{Result, errno};
 use crate::format::Editor;
 use crate::overlay::file::{Backing, Body, OverlayFile, Payer, Whole};
 use crate::overlay::{Overlay, OverlayState};
-use crate::sync::locked;
 
 /// Maximum size of a text in bytes; far beyond any tree.
 const MAX_TEXT: u64 = 1 << 40;

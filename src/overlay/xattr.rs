@@ -4,10 +4,11 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
-use crate::error::{Result, errno};
+use seekable::error::{Result, errno};
+use seekable::sync::locked;
+
 use crate::overlay::Overlay;
 use crate::overlay::file::OverlayFile;
-use crate::sync::locked;
 
 /// Maximum number of bytes of all extended attributes of one file, names and values.
 const MAX_XATTRS: usize = 64 << 10;

@@ -17,8 +17,8 @@ use ureq::http::Uri;
 use ureq::unversioned::resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver};
 use ureq::unversioned::transport::NextTimeout;
 
-use crate::error::{Error, Kind};
-use crate::sync::locked;
+use seekable::error::{Error, Kind};
+use seekable::sync::locked;
 
 /// Time for which the addresses of a resolved name are reused.
 const REMEMBERED: Duration = Duration::from_secs(60);

@@ -6,10 +6,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use seekable::error::{Error, Kind, Result, errno};
+use seekable::source::{Reach, Source, Surroundings};
+
 use super::url::{Address, percent_decoded};
 use super::{Remote, RemoteSource, Trust, Url};
-use crate::error::{Error, Kind, Result, errno};
-use crate::source::{Reach, Source, Surroundings};
 
 /// Maximum length of a key.
 const MAX_KEY: usize = 1024;

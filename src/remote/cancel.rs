@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use ureq::unversioned::transport::{Buffers, ConnectionDetails, Connector, NextTimeout, Transport};
 
-use crate::workers::caller::LOOK;
+use seekable::workers::caller::LOOK;
 
 thread_local! {
     /// The flag of the request that this thread sends.

@@ -10,6 +10,7 @@ use std::io::Read;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use seekable::error::Result;
 use ureq::http::header::{ACCEPT_ENCODING, AUTHORIZATION, IF_MATCH, IF_NONE_MATCH, RANGE};
 use ureq::http::{HeaderMap, HeaderName, HeaderValue, Request};
 
@@ -21,7 +22,6 @@ use super::s3::Buckets;
 use super::stats::Counters;
 use super::url::{Address, Url};
 use super::version;
-use crate::error::Result;
 
 /// Maximum number of redirects of a request.
 const REDIRECTS: usize = 5;

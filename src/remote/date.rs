@@ -3,7 +3,7 @@
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 
-use crate::source::Time;
+use seekable::source::Time;
 
 /// Parses the date of an HTTP header, such as `Sun, 06 Nov 1994 08:49:37 GMT`, into seconds since 1970.
 pub fn http(text: &str) -> Option<i64> {

@@ -26,12 +26,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::fs::AtFlags;
+use seekable::error::Result;
+use seekable::sync::{locked, locked_at_once};
+use seekable::user_dirs::{self, cached_files};
 use twox_hash::XxHash3_128;
 
 use super::block::{BLOCK, Key};
-use crate::error::Result;
-use crate::sync::{locked, locked_at_once};
-use crate::user_dirs::{self, cached_files};
 
 const MAGIC: &[u8; 8] = b"ADFBLK2\n";
 const HEADER: usize = 64;

@@ -5,12 +5,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use seekable::cache::Bytes;
+use seekable::error::{Error, Result};
+use seekable::sync::locked;
+use seekable::workers::{caller, while_waiting};
+
 use super::cancel::Cancel;
 use super::retry::{eio, interrupted, too_late};
-use crate::cache::Bytes;
-use crate::error::{Error, Result};
-use crate::sync::locked;
-use crate::workers::{caller, while_waiting};
 
 /// A request for blocks, and the blocks that have arrived.
 #[derive(Debug)]

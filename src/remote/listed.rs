@@ -5,8 +5,8 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use crate::source::SourceStat;
-use crate::sync::locked;
+use seekable::source::SourceStat;
+use seekable::sync::locked;
 
 /// The time for which a listing is used.
 const FRESH: Duration = Duration::from_secs(5);

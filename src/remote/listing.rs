@@ -23,6 +23,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+use seekable::error::{Error, Kind, Result};
+use seekable::source::{MAX_DEPTH, Time};
+use seekable::sync::locked;
+
 use self::s3_page::Page;
 use super::client::{Ask, Reply, Trust};
 use super::object::of;
@@ -31,9 +35,6 @@ use super::shared::RemoteState;
 use super::url::{Address, RESERVED};
 use super::version;
 use crate::content::names::{ViewNames, original};
-use crate::error::{Error, Kind, Result};
-use crate::source::{MAX_DEPTH, Time};
-use crate::sync::locked;
 
 /// Maximum length of a page.
 const PAGE: usize = 16 << 20;

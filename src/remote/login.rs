@@ -9,12 +9,12 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::str::Chars;
 
+use seekable::error::{Error, Kind, Result};
+use seekable::user_dirs;
 use ureq::http::HeaderValue;
 
 use super::options::{RemoteOptions, TokenServer};
 use super::url::{Secret, Url};
-use crate::error::{Error, Kind, Result};
-use crate::user_dirs;
 
 /// Maximum length of a file with logins in bytes.
 const MAX_FILE: u64 = 1 << 20;

@@ -12,6 +12,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use seekable::cache::{Bytes, ContentId};
+use seekable::error::{Error, Result};
+use seekable::source::{Provenance, Revision, SourceStat, SourceVersion};
+use seekable::sync::{locked, locked_at_once};
+use seekable::workers::caller;
 use sha2::{Digest, Sha256};
 
 use self::reader::BlockReader;
@@ -25,11 +30,6 @@ use super::shared::RemoteState;
 use super::streams::{REQUEST, Streams, WINDOW, requests};
 use super::url::Address;
 use super::version::{ObjectVersion, RECORD, changed};
-use crate::cache::{Bytes, ContentId};
-use crate::error::{Error, Result};
-use crate::source::{Provenance, Revision, SourceStat, SourceVersion};
-use crate::sync::{locked, locked_at_once};
-use crate::workers::caller;
 
 pub(super) use transfer::{Opened, OpenedObject, ask_version};
 

@@ -5,9 +5,10 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use seekable::error::{Error, Kind, Result};
+use seekable::source::{ListedStat, Place, PlaceEntry, PlaceKind, PlaceStat, Revision, Source};
+
 use super::{Address, ListedEntry, Remote, RemoteStat, Trust};
-use crate::error::{Error, Kind, Result};
-use crate::source::{ListedStat, Place, PlaceEntry, PlaceKind, PlaceStat, Revision, Source};
 
 /// An object or a directory on a server, which the user mounted.
 #[derive(Debug)]

@@ -3,10 +3,11 @@
 use std::hash::{BuildHasher, Hasher};
 use std::time::{Duration, Instant, SystemTime};
 
+use seekable::error::{Error, Kind, Result};
+
 use super::cancel;
 use super::date;
 use super::stats::Counters;
-use crate::error::{Error, Kind, Result};
 
 /// Limits of the pause before the first and the later retries.
 const MIN_PAUSE: Duration = Duration::from_millis(100);

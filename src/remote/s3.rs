@@ -11,14 +11,14 @@ mod sign;
 use std::collections::HashMap;
 use std::sync::Mutex;
 
+use seekable::error::{Error, Kind, Result};
+use seekable::sync::locked;
 use ureq::http::{HeaderMap, Request};
 
 use self::settings::{Endpoint, ThisUser, UserSettings};
 use super::options::RemoteOptions;
 use super::url::{Address, Url, segment};
 use super::version;
-use crate::error::{Error, Kind, Result};
-use crate::sync::locked;
 
 const DEFAULT_REGION: &str = "us-east-1";
 /// Maximum number of buckets with a remembered region.

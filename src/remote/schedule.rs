@@ -9,11 +9,12 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use seekable::error::Result;
+use seekable::sync::locked;
+use seekable::workers::{Workers, caller, while_waiting};
+
 use super::cancel::Cancel;
 use super::retry::{eio, interrupted, too_late};
-use crate::error::Result;
-use crate::sync::locked;
-use crate::workers::{Workers, caller, while_waiting};
 
 /// Maximum number of requests in flight of a file.
 const OF_FILE: usize = 8;

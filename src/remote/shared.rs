@@ -4,14 +4,15 @@ use std::collections::HashMap;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
 
+use seekable::cache::Cache;
+use seekable::error::Result;
+
 use super::client::Client;
 use super::disk::DiskCache;
 use super::options::RemoteOptions;
 use super::schedule::Schedule;
 use super::times::ShownTimes;
 use super::url::Address;
-use crate::cache::Cache;
-use crate::error::Result;
 
 /// The client, the caches and the queue of requests.
 #[derive(Debug)]

@@ -4,9 +4,10 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
+use seekable::error::Result;
+use seekable::source::{Provenance, Revision, Source, SourceStat, Surroundings};
+
 use super::object::Object;
-use crate::error::Result;
-use crate::source::{Provenance, Revision, Source, SourceStat, Surroundings};
 
 /// One version of an object on a server. Once the object has another version, reads of bytes that are not in
 /// a cache fail with ESTALE, and `stat` returns the new state.

@@ -4,8 +4,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
-use crate::error::{Error, printable};
-use crate::sync::locked;
+use seekable::error::{Error, printable};
+use seekable::sync::locked;
+
 use crate::time::instant;
 
 /// Counters of all remote sources of a mount.

@@ -49,12 +49,12 @@ fn address(text: &str) -> Address {
     Address::parse(text).unwrap()
 }
 
-fn open(remote: &Remote, url: &str) -> crate::error::Result<Arc<dyn Source>> {
+fn open(remote: &Remote, url: &str) -> seekable::error::Result<Arc<dyn Source>> {
     remote.open(&address(url), Trust::Mounted)
 }
 
 /// Reads a range with one call.
-fn read(source: &Arc<dyn Source>, at: usize, len: usize) -> crate::error::Result<Vec<u8>> {
+fn read(source: &Arc<dyn Source>, at: usize, len: usize) -> seekable::error::Result<Vec<u8>> {
     let mut bytes = vec![0; len];
     let read = source.read_at(at as u64, &mut bytes)?;
     bytes.truncate(read);
@@ -72,6 +72,6 @@ fn await_files(dir: &std::path::Path, count: usize) {
     }
 }
 
-fn errno<T>(result: crate::error::Result<T>) -> i32 {
+fn errno<T>(result: seekable::error::Result<T>) -> i32 {
     result.err().map_or(0, |error| error.errno())
 }

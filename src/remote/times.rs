@@ -10,8 +10,8 @@ use std::sync::Mutex;
 
 use lru::LruCache;
 
-use crate::source::Time;
-use crate::sync::locked;
+use seekable::source::Time;
+use seekable::sync::locked;
 
 /// Maximum number of addresses whose time is remembered.
 const ADDRESSES: NonZeroUsize = NonZeroUsize::new(1 << 16).expect("65536 is not zero");

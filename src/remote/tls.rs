@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, TlsProvider, parse_pem};
 
-use crate::error::{Error, Kind, Result};
+use seekable::error::{Error, Kind, Result};
 
 /// Variables that name further certificates.
 const BUNDLES: [&str; 2] = ["AWS_CA_BUNDLE", "CURL_CA_BUNDLE"];

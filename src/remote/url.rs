@@ -9,8 +9,8 @@ use percent_encoding::{
     AsciiSet, CONTROLS, NON_ALPHANUMERIC, percent_decode_str, percent_encode, utf8_percent_encode,
 };
 
-use crate::error::{Error, Kind, Result};
-use crate::source::SCHEMES;
+use seekable::error::{Error, Kind, Result};
+use seekable::source::SCHEMES;
 
 /// Maximum length of an address in bytes.
 const MAX_URL: usize = 8 << 10;

@@ -1,11 +1,11 @@
 //! The version of an object, from the headers of a reply.
 
+use seekable::error::{Error, Kind};
+use seekable::source::{Revision, Time};
 use ureq::http::HeaderMap;
 
 use super::date;
 use super::retry::{Answer, eio};
-use crate::error::{Error, Kind};
-use crate::source::{Revision, Time};
 
 /// Maximum length of an ETag or a date; longer ones are ignored.
 const MAX_TAG: usize = 1024;

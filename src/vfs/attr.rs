@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::decode::GRANULE;
+use seekable::decode::GRANULE;
+
 use crate::local::stat::{FileKind, Stat, Time};
 use crate::vfs::node::Ino;
 
@@ -148,7 +149,7 @@ impl Ownership {
 mod tests {
     use super::*;
     use crate::local::stat::FileKey;
-    use crate::source::Identity;
+    use seekable::source::Identity;
 
     fn stat(kind: FileKind, mode: u32) -> Stat {
         let identity = Identity { device: 1, inode: 2, size: 3, mtime: (-5, 6), ctime: (0, 0) };

@@ -5,14 +5,15 @@ use std::ffi::{OsStr, OsString};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
-use crate::error::Result;
+use seekable::error::Result;
+use seekable::source::{Source, SourceVersion};
+use seekable::sync::locked;
+
 use crate::info::page::gallery::GalleryPage;
 use crate::local::detect::{Detected, EntryForm, EntryPosition};
 use crate::local::stat::{FileKey, FileKind, Stat};
 use crate::mounted::serials::Serials;
 use crate::overlay::lazy::LazyOverlay;
-use crate::source::{Source, SourceVersion};
-use crate::sync::locked;
 
 /// Time after the last change of a file for which another program may still be writing it.
 const REWRITTEN: Duration = Duration::from_secs(1);

@@ -6,11 +6,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use seekable::error::{Error, Kind, Result};
+use seekable::source::{Source, SourceStat, read_up_to};
+
 use crate::content::dir::Attributes;
 use crate::content::{Content, Slice};
-use crate::error::{Error, Kind, Result};
 use crate::format::{Block, Container, Defect, Fact, FactValue, Facts, Verified, Views};
-use crate::source::{Source, SourceStat, read_up_to};
 
 /// Number of times that files were opened or verified.
 #[derive(Debug, Default)]

@@ -6,15 +6,16 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStringExt;
 use std::sync::{Arc, OnceLock, Weak};
 
+use seekable::error::{Result, errno};
+use seekable::sync::locked;
+
 use crate::content::{Content, copy_from};
-use crate::error::{Result, errno};
 use crate::info;
 use crate::info::page::gallery::{GalleryFacts, GalleryNames, GalleryPage};
 use crate::local::detect::{EntryForm, EntryPosition};
 use crate::local::location::Location;
 use crate::local::path::beside::reads_as_much;
 use crate::local::stat::FileKind;
-use crate::sync::locked;
 use crate::vfs::attr::Attr;
 use crate::vfs::entry::{Class, Entry};
 use crate::vfs::node::Ino;

@@ -14,11 +14,12 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
+use seekable::error::Result;
+use seekable::sync::locked;
+use seekable::workers::Workers;
+
 use crate::content::SharedBytes;
-use crate::error::Result;
-use crate::sync::locked;
 use crate::vfs::Ino;
-use crate::workers::Workers;
 
 /// Maximum total size in bytes of the buffers that wait to be stored; further buffers are not stored.
 const WAITING: u64 = 8 << 20;

@@ -8,8 +8,9 @@ use std::ffi::{OsStr, OsString};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, RwLock};
 
+use seekable::error::{Error, Result, errno};
+
 use crate::content::dir::{self, Dir};
-use crate::error::{Error, Result, errno};
 use crate::local::detect::{Detected, EntryForm};
 use crate::local::location::{Location, Name, OpenDir};
 use crate::local::stat::FileKind;

@@ -3,8 +3,9 @@
 use std::ffi::OsStr;
 use std::sync::Arc;
 
+use seekable::error::{self, Error, Result, errno};
+
 use crate::content::dir::{self, Dir};
-use crate::error::{self, Error, Result, errno};
 use crate::mounted::file::MountedFile;
 use crate::mounted::generation::HeldGeneration;
 use crate::overlay;

@@ -10,12 +10,13 @@ use std::ffi::OsStr;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, Weak};
 
+use seekable::sync::locked;
+
 use crate::content::dir::{self, RenewalKey};
 use crate::local::stat::Time;
 use crate::mounted::file::MountedFile;
 use crate::mounted::generation::{Generation, HeldGeneration};
 use crate::overlay::file::OverlayFile;
-use crate::sync::locked;
 use crate::vfs::entry::{Class, Entry};
 
 /// An inode number.

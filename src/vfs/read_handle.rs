@@ -2,15 +2,16 @@
 
 use std::sync::{Arc, PoisonError, RwLock};
 
+use seekable::error::{Error, Kind, Result};
+use seekable::source::Source;
+use seekable::sync::locked;
+
 use crate::content::dir::{self, Dir, File, Keeping, Renewal, RenewalKey};
 use crate::content::{Content, SharedBytes, Soundness};
-use crate::error::{Error, Kind, Result};
 use crate::mounted::file::MountedFile;
 use crate::mounted::file::verification::are_proven;
 use crate::mounted::generation::HeldGeneration;
 use crate::mounted::generation::bytes::rewritten;
-use crate::source::Source;
-use crate::sync::locked;
 use crate::vfs::Delay;
 use crate::vfs::entry::{Class, Entry, OpenedSource};
 use crate::vfs::kernel_cache::{KernelCache, Pages, ReadBytes};

@@ -16,8 +16,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use lru::LruCache;
+use seekable::sync::locked;
 
-use crate::sync::locked;
 use crate::vfs::node::Ino;
 
 /// Length below which a read is small, in bytes. From here on, direct reads are as fast as those through the

@@ -8,9 +8,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::UNIX_EPOCH;
 
-use crate::error::{Error, Kind, Result, errno};
+use seekable::error::{Error, Kind, Result, errno};
+use seekable::sync::locked;
+
 use crate::overlay::Overlay;
-use crate::sync::locked;
 use crate::time::instant;
 use crate::vfs::Vfs;
 

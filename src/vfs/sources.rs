@@ -8,9 +8,10 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, SystemTime};
 
+use asdf_tree::product::FileSummary;
 use lru::LruCache;
+use seekable::error::{self, Error, Result};
 
-use crate::error::{self, Error, Result};
 use crate::format::recovery::RecoveryPolicy;
 use crate::format::{Container, Severity};
 use crate::info::{self, InfoForm};
@@ -26,7 +27,6 @@ use crate::named::Named;
 use crate::overlay::SharedByOverlays;
 use crate::overlay::file::{MAX_FILES, Quota};
 use crate::overlay::state_dir::{StateDir, leftovers, stem_of};
-use crate::product::FileSummary;
 use crate::vfs::entry::{Class, Entry};
 use crate::vfs::kernel_cache::KernelCache;
 use crate::vfs::node::{Inode, KnownNodes};

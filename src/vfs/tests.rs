@@ -14,9 +14,10 @@ use std::sync::Arc;
 use std::thread::sleep;
 use std::time::Duration;
 
+use seekable::cache::Cache;
+
 use super::fake::{self, Counts};
 use super::*;
-use crate::cache::Cache;
 
 /// A small file of the fake format.
 const FILE: &str = "#ASDF fake\n--- x: 1\n...\nBLOCK 5\nhelloBLOCK 0\n";

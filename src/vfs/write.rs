@@ -8,7 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use crate::error::{Result, errno};
+use seekable::error::{Result, errno};
+use seekable::sync::locked;
+
 use crate::format::endings::by_ending;
 use crate::local::location::Location;
 use crate::mounted::file::MountedFile;
@@ -18,7 +20,6 @@ use crate::overlay::file::OverlayFile;
 use crate::overlay::lazy::LazyOverlay;
 use crate::overlay::naming::{Maker, Renaming};
 use crate::overlay::write_handle::{Caller, OpenFor, WriteHandle};
-use crate::sync::locked;
 use crate::vfs::Vfs;
 use crate::vfs::attr::Attr;
 use crate::vfs::entry::{Class, Entry};

@@ -7,8 +7,9 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::sync::Arc;
 
+use seekable::error::{Result, errno};
+
 use crate::content::dir::{self, Attributes};
-use crate::error::{Result, errno};
 use crate::format::Verified;
 use crate::format::endings::by_ending;
 use crate::mounted::file::MountedFile;

@@ -3,8 +3,9 @@
 use std::ffi::OsStr;
 use std::sync::Arc;
 
+use seekable::error::Result;
+
 use crate::content::dir::{Attributes, Dir, EntryKind, File, Keeping, Node, Renewal, Signature};
-use crate::error::Result;
 use crate::format::{Block, Container, Facts};
 
 /// The directory of a container's blocks. The names are numbers, so no list of them is held.

@@ -16,8 +16,9 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
+use seekable::error::Result;
+
 use crate::content::{Content, copy_from, is_printable};
-use crate::error::Result;
 use crate::format::{ArrayPaths, Block, Container, FactValue, Facts, Verified};
 
 /// Bytes per line, including the line break.
@@ -242,10 +243,10 @@ fn quoted(text: &str, room: usize) -> String {
 mod tests {
     use super::*;
     use crate::content::read_exact_at;
-    use crate::error::Error;
     use crate::format::{Defect, Fact, Views};
-    use crate::source::{Source, SourceStat};
     use crate::view::status::{Status, Writing};
+    use seekable::error::Error;
+    use seekable::source::{Source, SourceStat};
 
     /// Blocks with the most awkward facts.
     #[derive(Debug)]

@@ -3,9 +3,10 @@
 use std::ffi::OsStr;
 use std::sync::{Arc, OnceLock};
 
+use seekable::error::{Error, Result};
+
 use crate::content::dir::{Dir, EntryKind, File, Node, Renewal, Signature};
 use crate::content::{Content, copy_from, read_exact_at};
-use crate::error::{Error, Result};
 use crate::format::editor::SaveTarget;
 use crate::history::{Digest, History, Save};
 

@@ -4,9 +4,10 @@ use std::ffi::OsStr;
 use std::fmt;
 use std::sync::Arc;
 
+use seekable::error::Result;
+
 use crate::content::Text;
 use crate::content::dir::{Dir, EntryKind, File, Node, Renewal};
-use crate::error::Result;
 use crate::format::Container;
 use crate::history::History;
 use crate::info::page::{self, PageMemo};

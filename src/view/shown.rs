@@ -2,13 +2,7 @@
 
 use std::ffi::OsStr;
 
-use super::PAGE;
-use crate::format;
-
-/// Returns the names of all views, of each format and of all formats. A name may occur several times.
-pub fn view_names() -> impl Iterator<Item = &'static str> {
-    format::view_names().chain([PAGE])
-}
+use crate::format::view_names;
 
 /// True if the view of this name is a file beside `tree.yaml`.
 pub(crate) fn is_file(name: &OsStr) -> bool {

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
+use seekable::error::Error;
 use serde::Serialize;
 
-use crate::error::Error;
 use crate::format::shown;
 use crate::format::{Container, Defect};
 

@@ -6,7 +6,7 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-use crate::error::is_unsafe;
+use seekable::error::is_unsafe;
 
 /// Bytes that bash acts on outside of quotes.
 const SPECIAL: &[u8] = b" !\"#$&'()*;<>?[\\]^`{|}~";

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use crate::sync::Awaited;
+use seekable::sync::Awaited;
 
 /// Size of the first part gathered for a reader, in bytes.
 const FIRST: u64 = 128 << 10;

@@ -4,9 +4,10 @@
 //! smallest strides in the data. Its elements are read and written in runs that are as long as possible.
 //! Copying single elements would cost a system call or a cache line for each.
 
+use seekable::error::Result;
+
 use super::{APART, Axis};
 use crate::content::{Content, read_exact_at};
-use crate::error::Result;
 
 /// Size of a line of a tile, and of a tile, in bytes.
 const LINE: u64 = 8 << 10;

@@ -1,8 +1,9 @@
 //! Places of the row groups, column chunks and pages of a table.
 
+use seekable::error::{Error, Result};
+
 use super::footer::page_header;
 use super::values::ColumnShape;
-use crate::error::{Error, Result};
 
 /// Rows of a row group, about as many as in files of DuckDB: a query for a single row reads a whole group. Very
 /// long tables have longer groups.

@@ -2,8 +2,9 @@
 
 use std::borrow::Cow;
 
+use seekable::error::{Error, Result};
+
 use crate::content::{Scalar, ScalarKind, float16};
-use crate::error::{Error, Result};
 
 use super::thrift::varint_len;
 

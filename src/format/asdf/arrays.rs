@@ -16,11 +16,12 @@ use std::ffi::OsString;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
 
+use seekable::error::{self, Error, Result};
+
 use super::view::{AsdfFile, Collector, Directory, SILENT, View};
 use crate::content::Content;
 use crate::content::dir::{Attributes, File, Node};
 use crate::content::path_dir::{Item, PathDir};
-use crate::error::{self, Error, Result};
 use crate::format::Defect;
 
 mod chunks;

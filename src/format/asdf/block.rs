@@ -8,15 +8,15 @@
 use std::sync::Mutex;
 
 use lru::LruCache;
+use seekable::error::{Result, if_readable};
+use seekable::source::{Source, Window, read_up_to};
+use seekable::sync::locked;
 
 use super::defect::AsdfDefect;
 use super::head;
 use super::header::{Generation, Header, MAX_FIELDS, PREFIX};
 use super::index::{self, Index};
-use crate::error::{Result, if_readable};
-use crate::format::{self, Severity};
-use crate::source::{Source, Window, read_up_to};
-use crate::sync::locked;
+use crate::format::{Severity, container};
 
 mod first;
 mod indexed;
@@ -46,7 +46,7 @@ pub(crate) struct Blocks {
     /// The offset of each block's magic, or of its place if the magic is damaged.
     pub offsets: Vec<u64>,
     /// The defects of the chain and the index.
-    pub defects: Vec<format::Defect>,
+    pub defects: Vec<container::Defect>,
     /// The offsets of blocks with a damaged `header_size`, which does not lead to the data.
     pub distrusted: Vec<u64>,
 }

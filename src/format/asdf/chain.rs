@@ -33,11 +33,12 @@ use std::cell::Cell;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::cache::Cache;
-use crate::codec::{self, Codec, StoredStream};
+use seekable::cache::Cache;
+use seekable::codec::{self, Codec, StoredStream};
+use seekable::error::{Error, Result};
+
 use crate::content::Content;
 use crate::content::tile::{Tiled, Tiling};
-use crate::error::{Error, Result};
 use crate::format::asdf::quantize::{Float, Quantized};
 pub(crate) use document::HEAD;
 pub use document::parse;

@@ -2,18 +2,19 @@
 
 use std::collections::BTreeMap;
 
+use asdf_tree::yaml::survey::{self, nodes};
+use seekable::error::{Error, Kind, Result};
+
 use super::defect::AsdfDefect;
 use super::ndarray::{self, Ndarray};
 use super::stored::StoredFile;
-use crate::error::{Error, Kind, Result};
-use crate::format;
-use crate::yaml::survey::{self, nodes};
+use crate::format::container;
 
 /// Maximum number of missing blocks reported.
 const MAX_MISSING: usize = 100;
 
 /// Checks that the tree is valid YAML and that the blocks that its arrays name exist.
-pub(super) fn tree(file: &StoredFile) -> Result<Vec<format::Defect>> {
+pub(super) fn tree(file: &StoredFile) -> Result<Vec<container::Defect>> {
     let blocks = file.block_count()?;
     let mut missing = BTreeMap::new();
     let checked = survey::read(&*file.tree()).map_err(Error::from).and_then(|document| {

@@ -5,9 +5,10 @@
 //! apart. Zeros mean that there is no checksum. For the 8-byte field of the oldest layouts no rule was ever
 //! defined.
 
+use seekable::error::{Result, if_readable};
+
 use super::header::{Header, Layout};
 use crate::content::{Content, md5_of};
-use crate::error::{Result, if_readable};
 use crate::format::Verified;
 
 /// Verifies `header`'s checksum. `decoded` is called only if the stored bytes do not match it.

@@ -4,8 +4,8 @@ use std::any::Any;
 use std::fmt;
 use std::sync::{Mutex, OnceLock};
 
-use crate::error::Result;
-use crate::sync::locked;
+use seekable::error::Result;
+use seekable::sync::locked;
 
 /// The values computed so far. Each module keeps its results in types of its own.
 #[derive(Default)]
@@ -87,7 +87,7 @@ mod tests {
         assert_eq!(computed.get::<u8>(), None);
         let value = computed.get_or_compute(|| computed.get_or_compute(|| "three").len());
         assert_eq!((*value, *computed.get_or_compute(|| 9_usize)), (5, 5));
-        assert!(computed.get_or_try_compute(|| Err::<u8, _>(crate::error::errno(libc::EIO))).is_err());
+        assert!(computed.get_or_try_compute(|| Err::<u8, _>(seekable::error::errno(libc::EIO))).is_err());
         assert_eq!(computed.get_or_try_compute(|| Ok(7_u8)), Ok(&7));
         assert_eq!(computed.get_or_try_compute(|| Ok(8_u8)), Ok(&7));
         assert_eq!((computed.get::<&str>(), computed.get::<u8>()), (Some(&"three"), Some(&7)));

@@ -3,6 +3,11 @@
 use std::any::Any;
 use std::sync::Arc;
 
+use asdf_tree::product::FileSummary;
+use asdf_tree::yaml::document::Document;
+use seekable::error::Result;
+use seekable::source::{Source, SourceStat};
+
 use super::arrays;
 use super::check;
 use super::head::NAME;
@@ -10,13 +15,9 @@ use super::image_facts;
 use super::view::{AsdfFile, View};
 use crate::content::Content;
 use crate::content::dir::{Attributes, File, Node};
-use crate::error::Result;
 use crate::format::{
     ArrayFacts, ArrayPaths, Block, Container, Defect, FactValue, Footprint, Verified, Views,
 };
-use crate::product::FileSummary;
-use crate::source::{Source, SourceStat};
-use crate::yaml::document::Document;
 
 impl AsdfFile {
     /// Returns defects with their offsets in the file that users know.

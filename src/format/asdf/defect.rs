@@ -2,8 +2,9 @@
 
 use std::fmt;
 
-use crate::error::Error;
-use crate::format::{self, Severity};
+use seekable::error::Error;
+
+use crate::format::{Severity, container};
 
 /// A defect with its details.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -137,8 +138,8 @@ pub(crate) enum TreeCut {
 
 impl AsdfDefect {
     /// Converts the defect to the common form, with its offset in the file and, if given, its block.
-    pub(super) fn at(&self, offset: u64, block: Option<usize>) -> format::Defect {
-        format::Defect { severity: self.severity(), offset, block, what: self.to_string() }
+    pub(super) fn at(&self, offset: u64, block: Option<usize>) -> container::Defect {
+        container::Defect { severity: self.severity(), offset, block, what: self.to_string() }
     }
 
     fn severity(&self) -> Severity {

@@ -86,7 +86,7 @@ pub struct Applied {
     /// The number of fsyncs.
     pub fsyncs: u32,
     /// The file that the text was saved into, as it was before.
-    pub from: crate::source::Identity,
+    pub from: seekable::source::Identity,
     /// The file as the save left it.
-    pub saved: crate::source::Identity,
+    pub saved: seekable::source::Identity,
 }

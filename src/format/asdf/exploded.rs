@@ -6,6 +6,8 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::sync::Arc;
 
+use seekable::error::{Error, Result};
+
 use super::external::{split, unescaped};
 use super::header::{Generation, Header};
 use super::ndarray;
@@ -13,7 +15,6 @@ use super::sources::{Mention, Sources, Target, replaced, sources};
 use super::view::{AsdfFile, View};
 use crate::content::dir::{Dir, EntryKind, File, Node, Renewal, Signature};
 use crate::content::{Content, Pieces, Text};
-use crate::error::{Error, Result};
 use crate::format::{Defect, Severity};
 
 const ENDING: &str = ".asdf";

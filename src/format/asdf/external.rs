@@ -7,10 +7,11 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use seekable::error::{Error, Kind, Result};
+use seekable::source::{Source, SourceVersion};
+
 use super::stored::StoredFile;
 use crate::content::{Content, Soundness, Strided};
-use crate::error::{Error, Kind, Result};
-use crate::source::{Source, SourceVersion};
 
 /// Splits a URI into the part before `#` and the fragment.
 pub(super) fn split(uri: &str) -> (&str, Option<&str>) {

@@ -27,6 +27,8 @@ use std::ffi::OsString;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
+use seekable::error::{Result, if_readable};
+
 use super::arrays::{self, ArrayEntry, ArrayPart, Elements, Masked, elements_of, file_of_all, file_of_mask};
 use super::ndarray::Datatype;
 use super::same_paths::{self, Dirs, FileOrLink};
@@ -36,7 +38,6 @@ use crate::content::dir::{File, Node, Renewal};
 use crate::content::path_dir::{Item, Items, PathDir};
 use crate::content::path_tree::{Id, PathTree};
 use crate::content::shared_path::SharedPath;
-use crate::error::{Result, if_readable};
 use crate::format::{Defect, Footprint};
 
 mod blank;

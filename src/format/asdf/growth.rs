@@ -8,12 +8,13 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 use std::sync::Arc;
 
+use seekable::error::Result;
+use seekable::source::{Source, read_up_to};
+
 use super::head::Head;
 use super::header::{Header, MAX_FIELDS};
 use crate::content::Slice;
-use crate::error::Result;
 use crate::format::editor::TextVersion;
-use crate::source::{Source, read_up_to};
 
 /// Number of pieces of the data that are sampled, at equal distances from the first to the last byte, and bytes in each.
 const PIECES: u64 = 16;

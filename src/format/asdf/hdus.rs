@@ -4,13 +4,14 @@
 
 use std::sync::Arc;
 
+use seekable::error::{Error, Result};
+
 use super::arrays::{Masked, file_of, file_of_mask, npy_content, own_mask};
 use super::in_fits::FitsFile;
 use super::view::{AsdfFile, Directory, View};
 use crate::content::dir::{File, Node};
 use crate::content::path_dir::{Item, Items, PathDir};
 use crate::content::shared_path::SharedPath;
-use crate::error::{Error, Result};
 use crate::format::{Defect, Severity};
 
 /// The directory `hdus/`.

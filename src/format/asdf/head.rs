@@ -5,12 +5,12 @@
 //! Header, Comments, Tree.) The bytes between the head and the first block are padding.
 
 use memchr::memmem;
+use seekable::error::Result;
+use seekable::source::{Source, read_up_to};
 
 use super::defect::{AsdfDefect, TreeCut};
 use super::header::Generation;
-use crate::error::Result;
-use crate::format;
-use crate::source::{Source, read_up_to};
+use crate::format::container;
 
 /// A tree is read up to here, as many bytes as a server sends with the first request, then in pieces of [`PIECE`].
 const SECOND_PIECE_END: usize = 256 << 10;
@@ -42,7 +42,7 @@ pub(crate) struct Head {
     /// The offset of the end of the tree's text.
     pub end: u64,
     /// The defects of the head.
-    pub defects: Vec<format::Defect>,
+    pub defects: Vec<container::Defect>,
 }
 
 impl Head {
@@ -265,7 +265,7 @@ fn binary_byte(bytes: &[u8], generation: Generation) -> Option<usize> {
 mod tests {
     use super::*;
     use crate::format::Severity;
-    use crate::source::MemorySource;
+    use seekable::source::MemorySource;
 
     fn head(bytes: &[u8]) -> Head {
         read(&MemorySource(bytes.to_vec())).unwrap()

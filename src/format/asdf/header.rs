@@ -18,7 +18,7 @@
 //! All numbers are big-endian. `header_size` counts the bytes after itself. Bytes of a larger header after
 //! the known fields are skipped. The file's first line and `header_size` determine the layout.
 
-use crate::error::{Error, Result};
+use seekable::error::{Error, Result};
 
 /// Bytes of a block's magic and its `header_size` field.
 pub(crate) const PREFIX: u64 = 6;

@@ -1,9 +1,10 @@
 //! The facts of the images of a tree: filter, exposure time, date and target of each.
 
+use asdf_tree::product::{FileSummary, ImageFacts};
+use seekable::error::Result;
+
 use super::arrays;
 use super::view::AsdfFile;
-use crate::error::Result;
-use crate::product::{FileSummary, ImageFacts};
 
 /// Returns the facts of all images. The first call reads the tree.
 pub(super) fn of(file: &AsdfFile) -> Result<&ImageFacts> {

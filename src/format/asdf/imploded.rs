@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::fmt::Write;
 use std::sync::Arc;
 
+use seekable::error::{Error, Result, if_readable};
+
 use super::external::{split, unchanged};
 use super::header::{Generation, Layout, STREAMED};
 use super::ndarray;
@@ -11,7 +13,6 @@ use super::sources::{Mention, Target, are_known, replaced, sources};
 use super::view::{AsdfFile, View};
 use crate::content::dir::{File, Node, Renewal, Signature};
 use crate::content::{Content, Pieces, Slice, Text, any_piece, read_exact_at};
-use crate::error::{Error, Result, if_readable};
 
 /// Maximum number of other files that are held open for `imploded.asdf`.
 const MAX_FILES: usize = 1000;

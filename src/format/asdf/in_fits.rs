@@ -14,16 +14,17 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use asdf_tree::yaml::event::Mark;
+use seekable::error::{Error, Result};
+use seekable::source::{Source, SourceStat};
+
 use self::data::HduArray;
 use self::header::{Header, RECORD, read_fully};
 use super::head::recognises;
 use super::ndarray::{ByteOrder, Datatype, FITS, Mask, Ndarray, Number, Shape, Source as ArrayPlace};
 use crate::content::names::ViewNames;
 use crate::content::{Content, Slice, Text};
-use crate::error::{Error, Result};
 use crate::format::{HEAD, ReadAt};
-use crate::source::{Source, SourceStat};
-use crate::yaml::event::Mark;
 
 mod check;
 mod data;
@@ -99,7 +100,7 @@ impl FitsFile {
         let Walked { hdus, asdf, end } = walk(&read, false).map_err(|error| error.of(source.path()))?;
         let asdf = asdf.ok_or_else(|| {
             let what = "is a FITS file without an ASDF extension";
-            Error::new(crate::error::Kind::Unrecognised, what).of(source.path())
+            Error::new(seekable::error::Kind::Unrecognised, what).of(source.path())
         })?;
         Ok(Self { source, stat, hdus, asdf, end })
     }
@@ -300,7 +301,7 @@ impl Hdu {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::source::MemorySource;
+    use seekable::source::MemorySource;
 
     /// Returns a header of these cards.
     fn header(cards: &[&str]) -> Vec<u8> {

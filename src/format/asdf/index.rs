@@ -6,10 +6,10 @@
 
 use memchr::memmem;
 
-use crate::error::{Error, Result};
-use crate::source::{Source, read_up_to};
-use crate::yaml::event::What;
-use crate::yaml::parser::Events;
+use asdf_tree::yaml::event::What;
+use asdf_tree::yaml::parser::Events;
+use seekable::error::{Error, Result};
+use seekable::source::{Source, read_up_to};
 
 /// The start of an index.
 pub(crate) const MARKER: &[u8] = b"#ASDF BLOCK INDEX";
@@ -103,7 +103,7 @@ fn not_a_list() -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::source::MemorySource;
+    use seekable::source::MemorySource;
 
     #[test]
     fn reads_every_style_that_writers_use() {

@@ -14,16 +14,17 @@
 
 use std::sync::Arc;
 
+use asdf_tree::yaml::document::Document;
+use seekable::cache::Cache;
+use seekable::error::{Error, Result};
+use seekable::workers::turns::in_turn;
+
 use super::kept_document::{KeptDocument, Remade};
 use super::view::{AsdfFile, View};
-use crate::cache::Cache;
 use crate::content::dir::{File, Node};
 use crate::content::{Content, Text};
-use crate::error::{Error, Result};
 use crate::format::{Defect, Severity};
 use crate::generated::{Generated, Generator, Measured, Measuring};
-use crate::workers::turns::in_turn;
-use crate::yaml::document::Document;
 use members::Members;
 use output::JsonOutput;
 use walk::Walk;

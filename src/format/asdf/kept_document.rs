@@ -3,11 +3,12 @@
 use std::any::Any;
 use std::sync::{Arc, Mutex, Weak};
 
-use crate::cache::{Cache, ContentId, Reservation};
+use asdf_tree::yaml::document::Document;
+use seekable::cache::{Cache, ContentId, Reservation};
+use seekable::error::Result;
+use seekable::sync::locked;
+
 use crate::content::Content;
-use crate::error::Result;
-use crate::sync::locked;
-use crate::yaml::document::Document;
 
 /// Length of a tree from which on its document is kept, and from which on it counts in the budget while it is made, in
 /// bytes.

@@ -5,10 +5,10 @@
 
 use std::sync::Arc;
 
-use crate::yaml::event::Mark;
-use crate::yaml::scalar::{self, Type};
-use crate::yaml::survey::leaves::is_complex;
-use crate::yaml::survey::{self, NodeContent, TreeNode};
+use asdf_tree::yaml::event::Mark;
+use asdf_tree::yaml::scalar::{self, Type};
+use asdf_tree::yaml::survey::leaves::is_complex;
+use asdf_tree::yaml::survey::{self, NodeContent, TreeNode};
 
 pub(crate) mod chunked;
 mod complex;

@@ -12,6 +12,8 @@ use std::cmp::Reverse;
 use std::ffi::OsString;
 use std::sync::Arc;
 
+use seekable::error::Result;
+
 use super::arrays::{self, ArrayEntry, FoundArrays, IMAGES, file_of};
 use super::ndarray::{Datatype, Mask, Ndarray, Number, Scalar, Source};
 use super::same_paths::{FileOrLink, is_mask, with_ending};
@@ -19,7 +21,6 @@ use super::view::{AsdfFile, Directory, View};
 use crate::content::dir::{File, Node};
 use crate::content::path_dir::{Item, Items, PathDir};
 use crate::content::{Content, Text, any_piece, float16, half};
-use crate::error::Result;
 
 mod levels;
 mod picture;

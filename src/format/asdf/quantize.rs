@@ -22,8 +22,9 @@ mod integer;
 
 use std::sync::Arc;
 
+use seekable::error::{Error, Result};
+
 use crate::content::{Content, Soundness, read_exact_at};
-use crate::error::{Error, Result};
 use chunks::{Chunk, Chunks};
 use integer::{SPARE, unpack};
 

@@ -6,13 +6,14 @@ mod plan;
 use std::path::Path;
 use std::sync::Arc;
 
+use seekable::error::Result;
+
 use super::arrays::{self, ArrayEntry};
 use super::ndarray::Ndarray;
 use super::view::{AsdfFile, View};
 use crate::content::dir::{File, Node};
 use crate::content::path_dir::{Item, Items};
 use crate::content::zarr;
-use crate::error::Result;
 use crate::format::references::{self, Left, Listed, ReferencedArrays, RefsText};
 use crate::generated::Measured;
 use plan::Plan;

@@ -4,14 +4,15 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
+use asdf_tree::yaml::document::bytes_of;
+use asdf_tree::yaml::event::{Event, Mark, Style, What};
+use asdf_tree::yaml::read::each_event_in;
+use asdf_tree::yaml::scalar::{self, Type};
+use seekable::error::{Error, Result};
+
 use super::ndarray;
 use super::view::AsdfFile;
 use crate::content::{Content, Pieces, Slice, Text, read_exact_at};
-use crate::error::{Error, Result};
-use crate::yaml::document::bytes_of;
-use crate::yaml::event::{Event, Mark, Style, What};
-use crate::yaml::read::each_event_in;
-use crate::yaml::scalar::{self, Type};
 
 /// Maximum number of arrays.
 const MAX_SOURCES: usize = 1 << 17;

@@ -6,6 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use lru::LruCache;
+use seekable::codec::{self, Codec, StoredStream, StreamName};
+use seekable::error::{Error, Kind, Result, if_readable};
+use seekable::source::{Source, SourceStat, read_up_to};
+use seekable::sync::locked;
 
 use super::block::{BlockSearch, Blocks, IndexedBlocks, KeptHeaders, is_far};
 use super::chain::{self, EncodingChain};
@@ -13,12 +17,8 @@ use super::growth::Growing;
 use super::head::{self, Head};
 use super::header::{Header, Layout, MAX_FIELDS};
 use super::{checksum, defect, facts};
-use crate::codec::{self, Codec, StoredStream, StreamName};
 use crate::content::{Content, Slice, Soundness};
-use crate::error::{Error, Kind, Result, if_readable};
 use crate::format::{Block, Context, Defect, Facts, Verified};
-use crate::source::{Source, SourceStat, read_up_to};
-use crate::sync::locked;
 
 /// The number of decoded contents kept between two opens of a block, so that its readers share decoded bytes.
 const KEPT_CONTENTS: NonZeroUsize = NonZeroUsize::new(64).expect("64 is not zero");

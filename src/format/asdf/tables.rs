@@ -12,6 +12,8 @@
 use std::ffi::OsString;
 use std::sync::Arc;
 
+use seekable::error::Result;
+
 use super::arrays::surveyed;
 use super::in_fits::FitsFile;
 use super::ndarray::Datatype;
@@ -19,7 +21,6 @@ use super::view::{AsdfFile, Collector, Directory, View};
 use crate::content::dir::Node;
 use crate::content::path_dir::{Item, Items, PathDir};
 use crate::content::shared_path::SharedPath;
-use crate::error::Result;
 use crate::format::Defect;
 
 mod columns;

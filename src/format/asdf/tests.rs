@@ -1,12 +1,13 @@
 //! The list of views, and the example of `docs/adding-a-view.md`.
 
+use seekable::cache::Cache;
+use seekable::error::{Error, Kind};
+use seekable::source::{MemorySource, UrlOpener};
+
 use super::*;
-use crate::cache::Cache;
 use crate::content::dir::{Dir, Node};
 use crate::content::read_exact_at;
-use crate::error::{Error, Kind};
 use crate::format::Views;
-use crate::source::{MemorySource, UrlOpener};
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 

@@ -1,6 +1,6 @@
 //! Converts units to FITS notation: `erg s-1 cm-2`.
 
-use crate::yaml::survey::{NodeContent, TreeNode};
+use asdf_tree::yaml::survey::{NodeContent, TreeNode};
 
 /// Maximum length of the text of one FITS card.
 const MAX_UNIT: usize = 68;

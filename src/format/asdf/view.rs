@@ -11,6 +11,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use asdf_tree::yaml::event::Mark;
+use asdf_tree::yaml::survey::{PathId, Paths, Survey, WantedNode};
+use seekable::error::{self, Error, Result};
+use seekable::source::{Source, SourceSection, read_up_to};
+
 use super::computed::Computed;
 use super::external;
 use super::head::recognises;
@@ -20,11 +25,7 @@ use super::ndarray::Ndarray;
 use super::stored::StoredFile;
 use crate::content::dir::{Dir, EntryKind, Node};
 use crate::content::path_dir::PathDir;
-use crate::error::{self, Error, Result};
 use crate::format::{Context, Defect, Footprint, HEAD};
-use crate::source::{Source, SourceSection, read_up_to};
-use crate::yaml::event::Mark;
-use crate::yaml::survey::{PathId, Paths, Survey, WantedNode};
 
 /// Maximum number of other files that are kept open for one file.
 const KEPT: usize = 64;

@@ -9,14 +9,14 @@
 
 use std::sync::Arc;
 
+use seekable::codec::blosc::metalayer::Layer;
+use seekable::codec::blosc::{FrameChunks, Payload};
+use seekable::error::{Error, Result};
 use serde_json::Value;
 
 use super::{meta, msgpack};
-use crate::codec::blosc::metalayer::Layer;
-use crate::codec::blosc::{FrameChunks, Payload};
 use crate::content::tile::{Tiled, Tiling};
 use crate::content::{ByteOrder, Content, Datatype, Division, Grid, GridChunks, Text};
-use crate::error::{Error, Result};
 use crate::format::dtype::{dtype, elements, shape};
 
 /// The metalayer of an array in chunks and blocks.

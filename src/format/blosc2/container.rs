@@ -2,19 +2,20 @@
 
 use std::sync::{Arc, OnceLock};
 
+use seekable::codec::blosc::metalayer::Layer;
+use seekable::codec::blosc::{FrameChunks, Payload, frame};
+use seekable::error::{self, Error, Result, if_readable};
+use seekable::source::{Source, SourceStat};
+
 use super::array::{Array, B2ND};
 use super::meta::Meta;
 use super::{NAME, elsewhere, facts, tree};
-use crate::codec::blosc::metalayer::Layer;
-use crate::codec::blosc::{FrameChunks, Payload, frame};
 use crate::content::dir::{Attributes, Node};
 use crate::content::{self, Content, Slice, Text, UnreadableText, npy};
-use crate::error::{self, Error, Result, if_readable};
 use crate::format::{
     ArrayFacts, ArraySource, Block, Container, Context, Defect, ElementType, IN_BLOCKS, Severity, Views,
     buffered,
 };
-use crate::source::{Source, SourceStat};
 
 /// A file whose header was read.
 #[derive(Debug)]

@@ -8,11 +8,11 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use seekable::codec::blosc::metalayer::Layer;
+use seekable::codec::blosc::{FrameChunks, NotStored};
 use serde_json::Value;
 
 use super::{meta, msgpack};
-use crate::codec::blosc::metalayer::Layer;
-use crate::codec::blosc::{FrameChunks, NotStored};
 
 const OBJECT: &str = "b2o";
 const LAZY: &str = "LazyArray";

@@ -1,6 +1,7 @@
 //! The properties of a chunk that `blocks.yaml` and extended attributes show, in the words of the format.
 
-use crate::codec::blosc::{FrameChunk, Special, header};
+use seekable::codec::blosc::{FrameChunk, Special, header};
+
 use crate::format::{Fact, FactValue, Facts};
 
 /// Returns the facts of a chunk.

@@ -1,10 +1,10 @@
 //! Metalayers as JSON, for `meta.json` and `tree.yaml`.
 
+use seekable::codec::blosc::metalayer::Layer;
+use seekable::error::Result;
 use serde_json::{Map, Value};
 
 use super::msgpack;
-use crate::codec::blosc::metalayer::Layer;
-use crate::error::Result;
 
 /// Maximum size of the values that are shown together, in bytes.
 const MAX_SHOWN: usize = 1 << 20;

@@ -1,11 +1,11 @@
 //! The text of `tree.yaml`: the header of the frame, the array, and the metalayers.
 
+use seekable::codec::blosc::{FrameChunks, codec_name};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::array::Array;
 use super::meta::Meta;
-use crate::codec::blosc::{FrameChunks, codec_name};
 use crate::format::shown as yaml;
 
 /// Maximum size of metalayers that are copied into the text, in bytes of JSON.

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use seekable::error::Result;
 use serde_json::Value;
 
 use crate::content::{ByteOrder, Datatype, literal};
-use crate::error::Result;
 use crate::format::dtype::{dtype, elements, shape};
 
 /// The metadata of a file.

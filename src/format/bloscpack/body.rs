@@ -9,16 +9,17 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use seekable::codec::blosc::{Buffer, Buffers, DecodedRun, RUN_BUFFERS, RUN_BYTES, Scratch};
+use seekable::error::{Error, Result};
+use seekable::source::Source;
+
 use super::chain::LocatedChunk;
 use super::checksum::Checksum;
 use super::cursor::Cursor;
 use super::header::{Header, Layout};
 use super::map::ChunkMap;
 use super::places::lasting;
-use crate::codec::blosc::{Buffer, Buffers, DecodedRun, RUN_BUFFERS, RUN_BYTES, Scratch};
 use crate::content::{Borrowed, Content, Slice};
-use crate::error::{Error, Result};
-use crate::source::Source;
 
 /// Message for a checksum mismatch.
 pub(crate) const MISMATCH: &str = "its checksum does not match the stored bytes";

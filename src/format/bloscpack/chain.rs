@@ -2,8 +2,8 @@
 //!
 //! A *run* is a sequence of chunks that are decoded together.
 
-use crate::codec::blosc::{self, DecodedRun, RUN_BUFFERS, RUN_BYTES};
-use crate::error::Result;
+use seekable::codec::blosc::{self, DecodedRun, RUN_BUFFERS, RUN_BYTES};
+use seekable::error::Result;
 
 /// Maximum number of boundaries that are kept.
 const MAX_BOUNDARIES: usize = 1 << 16;

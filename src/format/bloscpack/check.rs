@@ -1,10 +1,11 @@
 //! Damage and notes of a file, in words.
 
+use seekable::error::{Error, Result};
+
 use super::array::Metadata;
 use super::body::Body;
 use super::header::{Header, Layout};
 use super::map::ChunkMap;
-use crate::error::{Error, Result};
 use crate::format::{Defect, Severity};
 
 /// Maximum number of wrong offsets that are reported one by one.

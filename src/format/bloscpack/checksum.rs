@@ -7,8 +7,8 @@ use md5::{Digest, Md5};
 use sha1::Sha1;
 use sha2::{Sha224, Sha256, Sha384, Sha512};
 
-use crate::error::{Error, Result};
-use crate::source::{Source, read_up_to};
+use seekable::error::{Error, Result};
+use seekable::source::{Source, read_up_to};
 
 /// Bytes that are read and hashed at once.
 const PIECE: usize = 256 << 10;

@@ -4,6 +4,9 @@ use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use lru::LruCache;
+use seekable::codec::blosc::{Buffer, Buffers, DecodedRun, Payload};
+use seekable::error::{self, Error, Result, if_readable};
+use seekable::source::{Source, SourceStat};
 
 use super::array::{Array, Metadata};
 use super::body::{Body, MISMATCH};
@@ -12,15 +15,12 @@ use super::checksum::Checksum;
 use super::header::{Header, Layout};
 use super::refs::FileArray;
 use super::{NAME, check, facts, tree};
-use crate::codec::blosc::{Buffer, Buffers, DecodedRun, Payload};
 use crate::content::dir::{Attributes, File, Node};
 use crate::content::{self, Content, Text, UnreadableText, npy};
-use crate::error::{self, Error, Result, if_readable};
 use crate::format::references::{self, RefsFile};
 use crate::format::{
     ArrayFacts, ArraySource, Block, Container, Context, Defect, ElementType, Verified, Views, buffered,
 };
-use crate::source::{Source, SourceStat};
 
 /// Number of item contents that are cached between opens, so that readers share decoded data.
 const KEPT_ITEMS: NonZeroUsize = NonZeroUsize::new(64).expect("64 is not zero");

@@ -1,10 +1,11 @@
 //! Sequential access to the chunks of a file.
 
+use seekable::codec::blosc::DecodedRun;
+use seekable::error::Result;
+
 use super::chain::LocatedChunk;
 use super::map::ChunkMap;
 use super::reader::Reader;
-use crate::codec::blosc::DecodedRun;
-use crate::error::Result;
 
 /// A reader of consecutive chunks.
 #[derive(Debug)]

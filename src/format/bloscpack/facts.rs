@@ -2,8 +2,9 @@
 
 use std::fmt::Write;
 
+use seekable::codec::blosc::Shuffle;
+
 use super::chain::LocatedChunk;
-use crate::codec::blosc::Shuffle;
 use crate::format::{Fact, FactValue, Facts};
 
 /// Returns the facts of a chunk; `sum` is its stored checksum.

@@ -19,10 +19,11 @@
 //! Sources: Bloscpack's `header_rfc.rst` and `headers.py` (0.16), and F. Alted's proposal of 2012 for items
 //! of variable length ("Header format").
 
+use seekable::error::{Error, Result};
+use seekable::source::{Source, read_up_to};
+
 use super::checksum::Checksum;
 use super::metadata::{Section, word};
-use crate::error::{Error, Result};
-use crate::source::{Source, read_up_to};
 
 /// The magic at the start of a file.
 pub(crate) const MAGIC: &[u8; 4] = b"blpk";

@@ -12,13 +12,14 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use seekable::codec::blosc::DecodedRun;
+use seekable::error::{self, Error, Result};
+use seekable::source::Source;
+
 use super::chain::{ChunkBoundaries, ChunkBoundary, Hop, LocatedChunk, Walked};
 use super::header::Header;
 use super::places::ChunkLocations;
 use super::reader::Reader;
-use crate::codec::blosc::DecodedRun;
-use crate::error::{self, Error, Result};
-use crate::source::Source;
 
 /// The result of walking the chain to its end.
 #[derive(Clone, Debug)]

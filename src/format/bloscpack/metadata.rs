@@ -18,10 +18,10 @@
 use std::io::Read;
 
 use flate2::read::ZlibDecoder;
+use seekable::error::{Error, Result};
+use seekable::source::{Source, read_up_to};
 
 use super::checksum::Checksum;
-use crate::error::{Error, Result};
-use crate::source::{Source, read_up_to};
 
 /// Maximum size of metadata that are read, in bytes.
 const MAX_METADATA: u32 = 16 << 20;

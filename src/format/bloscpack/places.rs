@@ -6,12 +6,13 @@
 
 use std::sync::Arc;
 
+use seekable::codec::blosc;
+use seekable::error::{Error, Result};
+use seekable::source::{Source, read_up_to};
+
 use super::chain::LocatedChunk;
 use super::checksum::Checksum;
 use super::header::{Header, Layout};
-use crate::codec::blosc;
-use crate::error::{Error, Result};
-use crate::source::{Source, read_up_to};
 
 /// Number of offsets that are read at once.
 const PIECE: u64 = 8 << 10;

@@ -1,10 +1,11 @@
 //! Reads the headers of many small chunks with few reads of the file.
 
+use seekable::codec::blosc;
+use seekable::error::{Error, Result};
+use seekable::source::Window;
+
 use super::chain::LocatedChunk;
 use super::places::ChunkLocations;
-use crate::codec::blosc;
-use crate::error::{Error, Result};
-use crate::source::Window;
 
 /// Maximum size of a stored chunk that is read as a whole.
 const WHOLE: u64 = 256 << 10;

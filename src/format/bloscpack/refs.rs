@@ -3,17 +3,18 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use seekable::codec::{Codec, blosc};
+use seekable::error::Result;
+use seekable::source::Source;
+
 use super::array::{Array, Metadata};
 use super::body::Body;
 use super::cursor::Cursor;
 use super::header::{Header, Layout};
-use crate::codec::{Codec, blosc};
 use crate::content::zarr::{References, ZarrArray, chunks_of};
 use crate::content::{ByteOrder, Datatype};
-use crate::error::Result;
 use crate::format::dtype::elements;
 use crate::format::references::{Left, Listed, MAX_CHUNKS, Plan, ReferencedArrays, too_many};
-use crate::source::Source;
 
 /// The name of the array, as in `arrays/`.
 const DATA: &str = "data";

@@ -3,12 +3,13 @@
 use std::ffi::OsStr;
 use std::sync::Arc;
 
+use seekable::error::Result;
+
 use super::file::GsdFile;
 use super::frames::Frames;
 use super::resolved;
 use super::series::{ResolvedSeries, Series};
 use crate::content::dir::{Dir, EntryKind, Node};
-use crate::error::Result;
 
 /// The directories in `arrays/`.
 #[derive(Debug)]

@@ -3,19 +3,20 @@
 use std::any::Any;
 use std::sync::{Arc, OnceLock};
 
+use seekable::cache::Cache;
+use seekable::error::{Error, Kind, Result, if_readable};
+use seekable::source::{Source, SourceStat};
+
 use super::arrays::Arrays;
 use super::file::GsdFile;
 use super::lineage::{self, Trace};
 use super::refs::SeriesArrays;
 use super::tables::Tables;
 use super::{NAME, defect, facts, resolved, tree};
-use crate::cache::Cache;
 use crate::content::dir::{Attributes, Dir, File, Node};
 use crate::content::{Content, Text, UnreadableText};
-use crate::error::{Error, Kind, Result, if_readable};
 use crate::format::references::{self, RefsFile};
 use crate::format::{ArrayFacts, ArraySource, Block, Container, Defect, ElementType, Views};
-use crate::source::{Source, SourceStat};
 
 /// An open GSD file and its views.
 #[derive(Debug)]

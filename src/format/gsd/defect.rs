@@ -3,11 +3,12 @@
 use std::fmt;
 use std::ops::Range;
 
+use seekable::error::{Result, if_readable};
+
 use super::entry::IndexEntry;
 use super::file::GsdFile;
 use super::header::Version;
 use super::index::SURVEYED;
-use crate::error::{Result, if_readable};
 use crate::format::{self, Severity};
 
 /// Maximum number of reported defects of a large index, and of reported long names.

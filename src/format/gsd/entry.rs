@@ -5,9 +5,10 @@
 //!   8 N u64        24 M u32          30 type u8
 //! ```
 
+use seekable::error::{Error, Result};
+
 use super::header::{SIZE, u16_at, u32_at, u64_at};
 use crate::content::Scalar;
-use crate::error::{Error, Result};
 
 /// An element type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

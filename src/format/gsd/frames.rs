@@ -8,6 +8,7 @@ use std::ffi::OsStr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use lru::LruCache;
+use seekable::error::Result;
 
 use super::chunk;
 use super::entry::IndexEntry;
@@ -15,7 +16,6 @@ use super::file::GsdFile;
 use super::path_dir::{CountedDir, Item, Items, PathDir};
 use crate::content::dir::{Dir, EntryKind, Node};
 use crate::content::shared_path::SharedPath;
-use crate::error::Result;
 
 /// Maximum number of chunks in cached frames. The most recent frame is always kept.
 const KEPT: usize = 1 << 15;

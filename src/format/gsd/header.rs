@@ -15,7 +15,7 @@
 
 use std::fmt;
 
-use crate::error::{Error, Result};
+use seekable::error::{Error, Result};
 
 /// Size of the header in bytes.
 pub const SIZE: u64 = 256;

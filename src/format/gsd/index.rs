@@ -13,12 +13,12 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use lru::LruCache;
+use seekable::error::{Error, Kind, Result};
+use seekable::source::{Source, read_up_to};
 
 use super::entry::{IndexEntry, Limits};
 use super::header::{ENTRY, FileRange};
 use super::order::{Order, ascending};
-use crate::error::{Error, Kind, Result};
-use crate::source::{Source, read_up_to};
 
 /// Maximum entries of an index that is scanned as a whole: 2 MiB.
 pub(crate) const SURVEYED: u64 = 1 << 16;

@@ -6,10 +6,11 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use seekable::error::Result;
+use seekable::source::read_up_to;
+
 use super::entry::IndexEntry;
 use super::file::GsdFile;
-use crate::error::Result;
-use crate::source::read_up_to;
 
 /// Chunks per frame, and bytes at the start of each chunk, that are sampled.
 const CHUNKS: usize = 64;

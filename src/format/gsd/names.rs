@@ -7,10 +7,11 @@
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
+use seekable::error::Result;
+use seekable::source::{Source, read_up_to};
+
 use super::header::{Header, SLOT, text};
 use crate::content::names;
-use crate::error::Result;
-use crate::source::{Source, read_up_to};
 
 /// Maximum number of names. The number 65535 means "no name".
 pub(crate) const MAX_NAMES: usize = 65535;
@@ -154,7 +155,7 @@ fn end_of(bytes: &[u8], from: usize, is_old: bool) -> Option<usize> {
 mod tests {
     use super::super::header::{FileRange, Version};
     use super::*;
-    use crate::source::MemorySource;
+    use seekable::source::MemorySource;
 
     fn found(bytes: &[u8], is_old: bool) -> Vec<Vec<u8>> {
         Names::parse(bytes, is_old).iter().map(<[u8]>::to_vec).collect()

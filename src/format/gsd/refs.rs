@@ -3,10 +3,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use seekable::error::Result;
+
 use super::file::GsdFile;
 use super::series::{ChunkSeries, Series};
 use crate::content::zarr::{self, NO_COMPRESSOR, References, ZarrArray};
-use crate::error::Result;
 use crate::format::references::{Listed, Plan, ReferencedArrays};
 
 /// The series of a file.

@@ -9,6 +9,8 @@ mod value;
 use std::ffi::OsStr;
 use std::sync::Arc;
 
+use seekable::error::{Error, Result};
+
 use super::entry::IndexEntry;
 use super::file::GsdFile;
 use super::path_dir::{CountedDir, Item, Items, PathDir};
@@ -16,7 +18,6 @@ use super::schema::{self, GROUPS, Group, Quantity, Rule};
 use super::{chunk, facts};
 use crate::content::dir::{Attributes, Dir, EntryKind, File, Node, Renewal, Signature};
 use crate::content::shared_path::SharedPath;
-use crate::error::{Error, Result};
 
 /// The origin of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

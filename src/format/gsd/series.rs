@@ -14,6 +14,8 @@ use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::sync::{Arc, Mutex};
 
+use seekable::error::{Error, Result, if_readable};
+
 use super::defect::{GsdDefect, UnequalChunks};
 use super::entry::{Element, IndexEntry};
 use super::file::GsdFile;
@@ -25,7 +27,6 @@ use crate::content::dir::{Attributes, Dir, EntryKind, File, Node, Renewal, Signa
 use crate::content::parquet::Column;
 use crate::content::shared_path::SharedPath;
 use crate::content::{ByteOrder, Content, Datatype, npy, read_exact_at};
-use crate::error::{Error, Result, if_readable};
 use crate::format;
 use gather::{Gather, Of, locked};
 use pass::{Differs, NameChunks, NameRows, Outcome, Pass};

@@ -3,12 +3,13 @@
 use std::ffi::OsStr;
 use std::sync::Arc;
 
+use seekable::error::Result;
+
 use super::file::GsdFile;
 use super::series::Series;
 use crate::content::Content;
 use crate::content::dir::{Dir, EntryKind, File, Node, Renewal, Signature};
 use crate::content::parquet::ParquetTable;
-use crate::error::Result;
 
 /// The name of the table.
 const LOG: &str = "log.parquet";

@@ -2,11 +2,12 @@
 
 use std::fmt::Write;
 
+use seekable::error::{Result, if_readable};
+
 use super::file::GsdFile;
 use super::header::{ENTRY, SIZE, SLOT};
 use super::index::SURVEYED;
 use crate::content::is_printable;
-use crate::error::{Result, if_readable};
 use base64::prelude::{BASE64_STANDARD, Engine};
 
 /// Returns the text. If the index is damaged, only its location is included.

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use seekable::error::Result;
+use seekable::source::{Source, SourceStat};
+
 use super::{Container, Context, Format, Views};
 use crate::content::dir::{File, Node};
 use crate::content::{Content, Slice, Text};
-use crate::error::Result;
-use crate::source::{Source, SourceStat};
 
 const HEADER: u64 = 5;
 

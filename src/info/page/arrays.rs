@@ -4,11 +4,12 @@ use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
 use std::sync::Arc;
 
+use seekable::error::{Error, Result};
+
 use super::html::{cut, escape, link, link_by_ending};
 use super::{Plan, Slot};
 use crate::content::dir::{Dir, EntryKind, Node};
 use crate::content::{ByteOrder, Content, Datatype, array, literal};
-use crate::error::{Error, Result};
 use crate::format::{ArrayFacts, ArraySource, Container, ElementType};
 use crate::info::ContainerBlocks;
 

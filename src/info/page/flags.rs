@@ -1,11 +1,12 @@
 //! FlagCounts of the flags in an array of data quality.
 
+use asdf_tree::product::flag_name;
+use seekable::error::Result;
+
 use super::arrays::{ArrayRow, Views};
 use super::html::{escape, grouped};
 use super::sample::{Budget, Sample};
 use crate::content::{ByteOrder, Scalar, ScalarKind, numbers, read_exact_at};
-use crate::error::Result;
-use crate::product::flag_name;
 
 /// The space for the counts in bytes.
 pub(super) const RESERVED: usize = 6500;

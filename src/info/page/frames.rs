@@ -1,8 +1,9 @@
 //! Some frames of a trajectory, as small drawings beside each other.
 
+use seekable::error::Result;
+
 use super::arrays::Views;
 use crate::content::read_exact_at;
-use crate::error::Result;
 
 /// The space for the drawings in bytes.
 pub(super) const RESERVED: usize = 36 << 10;

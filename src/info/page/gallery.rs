@@ -4,10 +4,12 @@
 
 use std::fmt::Write;
 
+use asdf_tree::product::FileSummary;
+use seekable::error::Result;
+
 use super::html::{cut, escape};
-use super::{HEAD, NAME, STYLE};
-use crate::error::Result;
-use crate::product::FileSummary;
+use super::{HEAD, STYLE};
+use crate::format::PAGE;
 
 /// Maximum number of files on a page.
 pub(crate) const FILES: usize = 1000;
@@ -57,7 +59,7 @@ impl GalleryNames {
 
     /// Returns a reference to the page of a file or directory.
     fn page_of(&self, name: &[u8]) -> String {
-        let page = if self.has_pages { NAME } else { "" };
+        let page = if self.has_pages { PAGE } else { "" };
         self.reference(&format!("{}/{page}", percent_encoded(name)))
     }
 
@@ -218,7 +220,7 @@ fn directories(names: &GalleryNames) -> String {
     }
     let mut text = String::from("<nav aria-label=\"Directories\">\n<p>Directories");
     if names.has_parent {
-        let page = if names.has_pages { NAME } else { "" };
+        let page = if names.has_pages { PAGE } else { "" };
         let _ = write!(text, " <a href=\"{}\">..</a>", names.reference(&format!("../{page}")));
     }
     for name in names.directories.iter().take(FILES) {
@@ -336,7 +338,7 @@ mod tests {
         let facts = |filter: &str| {
             let text = format!("a: {{filter: '{filter}', date: '{}'}}\n", "<".repeat(100));
             let text = crate::content::Text::new(text.into_bytes());
-            let summary = FileSummary::of(&crate::yaml::document::Document::read(&text).unwrap());
+            let summary = FileSummary::of(&asdf_tree::yaml::document::Document::read(&text).unwrap());
             let damage = (filter == "A").then(|| "damaged: <cut off>".to_owned());
             GalleryFacts { summary, damage, has_picture: true }
         };

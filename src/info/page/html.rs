@@ -1,6 +1,6 @@
 //! Text and links in HTML.
 
-use crate::error::one_line;
+use seekable::error::one_line;
 
 /// Returns a text in which nothing is markup, and no character acts on the text around it.
 pub(super) fn escape(text: &str) -> String {

@@ -1,10 +1,11 @@
 //! Curves as SVG.
 
+use seekable::error::Result;
+
 use super::arrays::{ArrayRow, Elements, Views};
 use super::html::{cut, escape, link};
 use super::sample::{Budget, Sample, masks};
 use crate::content::short_number;
-use crate::error::Result;
 
 /// The space for a plot in bytes.
 pub(super) const RESERVED: usize = 8200;

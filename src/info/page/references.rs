@@ -1,11 +1,12 @@
 //! Arrays in other files, to which the tree refers.
 
+use seekable::error::{Kind, Result};
+
 use super::Slot;
 use super::arrays::{ArrayRow, Views, shape_of};
 use super::html::{cut, escape};
 use super::sample::{self, Budget};
 use crate::content::{Datatype, array};
-use crate::error::{Kind, Result};
 
 /// Returns the cells of an array in another file, which is opened, unless it may be on a server.
 pub(super) fn cells(views: &Views, row: &ArrayRow, budget: &mut Budget) -> Result<String> {

@@ -1,12 +1,13 @@
 //! Numbers from a bounded sample of an array.
 
+use seekable::error::Result;
+
 use super::arrays::{ArrayRow, Elements, Views};
 use super::html::{escape, grouped};
 use crate::content::numbers::{ToNumber, to_number};
 use crate::content::{
     ByteOrder, Content, Datatype, Scalar, ScalarKind, on_server, read_exact_at, short_number,
 };
-use crate::error::Result;
 
 /// Maximum number of bytes that are read of an array, of a local file and of one on a server.
 const MAX_BYTES: u64 = 4 << 20;

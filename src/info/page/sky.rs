@@ -1,9 +1,10 @@
 //! The position and the size of the field on the sky.
 
+use seekable::error::Result;
+
 use super::arrays::Views;
 use super::html::escape;
 use crate::content::read_exact_at;
-use crate::error::Result;
 
 /// Bytes of a FITS header that are read.
 const HEADER: u64 = 28_800;

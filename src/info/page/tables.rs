@@ -1,5 +1,7 @@
 //! The first rows of tables, and curves of their columns.
 
+use seekable::error::Result;
+
 use super::arrays::Views;
 use super::html::{cut, escape};
 use super::plot::Curve;
@@ -7,7 +9,6 @@ use super::sample::{Budget, Sample, to_real};
 use crate::content::numbers::integer;
 use crate::content::parquet::{Element, ParquetTable, TableColumn};
 use crate::content::{ByteOrder, Scalar, read_exact_at, short_number};
-use crate::error::Result;
 use crate::time::instant;
 
 /// The space for a table and its curves in bytes.

@@ -1,10 +1,11 @@
 use std::sync::Arc;
 
+use seekable::cache::Cache;
+use seekable::source::MemorySource;
+
 use super::*;
-use crate::cache::Cache;
 use crate::content::read_exact_at;
 use crate::format::{self, Context};
-use crate::source::MemorySource;
 
 const START: &str = "#ASDF 1.0.0\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\n";
 

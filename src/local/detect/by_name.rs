@@ -4,9 +4,10 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Mutex;
 
+use seekable::sync::locked;
+
 use crate::format;
 use crate::local::location::Location;
-use crate::sync::locked;
 
 /// Maximum number of remembered exceptions.
 const EXCEPTIONS: usize = 4096;

@@ -13,9 +13,10 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Mutex;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use seekable::sync::locked;
+
 use crate::local::mounts::Stalling;
 use crate::local::stat::{Stat, Time};
-use crate::sync::locked;
 
 /// Coarsest time stamps of a file system, in seconds: those of FAT.
 const GRANULARITY: i64 = 2;
@@ -198,7 +199,7 @@ mod tests {
         remembered.put(&stat, true, at(last + 3));
         assert!(remembered.may_have(stat.key.inode().unwrap()));
         assert_eq!(remembered.get(&stat), Some(true));
-        let grown = crate::source::SourceStat { size: stat.source.size + 1, ..stat.source };
+        let grown = seekable::source::SourceStat { size: stat.source.size + 1, ..stat.source };
         let others = [
             Stat { ctime: (stat.ctime.0, stat.ctime.1 ^ 1), ..stat },
             Stat { key: FileKey::Local(stat.key.device().unwrap(), 7), ..stat },

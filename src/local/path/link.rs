@@ -16,12 +16,13 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-use crate::error::{Error, Result};
+use seekable::error::{Error, Result};
+use seekable::workers::while_waiting;
+
 use crate::local::at::{descend, stat_in, stat_of, step, step_up};
 use crate::local::mounts;
 use crate::local::path::{LocalPath, OpenedDirectory};
 use crate::local::stat::{FileKey, FileKind, Stat};
-use crate::workers::while_waiting;
 
 /// Maximum number of links followed in a row, as in the kernel.
 const LINKS_IN_A_ROW: usize = 40;

@@ -3,11 +3,12 @@
 use std::sync::{Arc, MutexGuard, Weak};
 use std::time::Instant;
 
+use seekable::error::Result;
+use seekable::source::SourceVersion;
+use seekable::sync::{Ranked, locked};
+
 use super::{MountedFile, same_life};
-use crate::error::Result;
 use crate::mounted::generation::bytes::{GenerationSource, SaveReaders};
-use crate::source::SourceVersion;
-use crate::sync::{Ranked, locked};
 
 /// A save in progress. Until it ends, the file is not parsed.
 #[derive(Debug)]

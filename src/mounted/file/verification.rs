@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::error::{Error, Result};
+use seekable::error::{Error, Result};
+
 use crate::format::Verified;
 use crate::mounted::file::MountedFile;
 use crate::mounted::generation::{HeldGeneration, Parsed};

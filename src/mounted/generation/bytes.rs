@@ -22,17 +22,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
 use std::time::{Duration, Instant};
 
-use super::Usage;
-use super::places::{BytePlace, BytePlaces};
-use crate::error::{Error, Kind, Result};
-use crate::format::Container;
-use crate::local::location::Location;
-use crate::source::{
+use seekable::error::{Error, Kind, Result};
+use seekable::source::{
     FileSource, Identity, Lent, MemorySource, Moved, Readers, Source, SourceStat, SourceVersion, read_range,
     read_up_to,
 };
-use crate::sync::{Rank, Ranked};
-use crate::user_dirs;
+use seekable::sync::{Rank, Ranked};
+use seekable::user_dirs;
+
+use super::Usage;
+use super::places::{BytePlace, BytePlaces};
+use crate::format::Container;
+use crate::local::location::Location;
 
 /// Maximum size of a copy that is held in memory, in bytes. A larger copy goes to an unnamed file.
 const IN_MEMORY: u64 = 1 << 20;

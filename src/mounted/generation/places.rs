@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::source::Source;
+use seekable::source::Source;
 
 /// The current position of a byte.
 #[derive(Clone, Debug)]
@@ -130,7 +130,7 @@ impl BytePlaces {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::source::MemorySource;
+    use seekable::source::MemorySource;
 
     /// Returns a byte's place as text: the offset in the file, `c` and the offset in a copy, or `lost`.
     fn place(places: &BytePlaces, offset: u64) -> String {

@@ -10,11 +10,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags};
+use seekable::user_dirs::bound::{DIRECTORY, REPORT, SCRATCH, begins, names, remove};
+use seekable::user_dirs::{self, STATE};
 
 use crate::overlay::refusal::ERROR;
 use crate::overlay::state_dir::report::listed;
-use crate::user_dirs::bound::{DIRECTORY, REPORT, SCRATCH, begins, names, remove};
-use crate::user_dirs::{self, STATE};
 
 /// Maximum number of bytes of a report that are read.
 pub(crate) const MAX_REPORT: u64 = 64 << 10;

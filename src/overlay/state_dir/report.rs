@@ -4,11 +4,11 @@ use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
 use rustix::fs::{Access, AtFlags};
+use seekable::error::one_line;
+use seekable::sync::locked;
+use seekable::user_dirs;
 
-use crate::error::one_line;
 use crate::overlay::state_dir::StateDir;
-use crate::sync::locked;
-use crate::user_dirs;
 
 /// Maximum number of names in a line.
 const MAX_NAMES: usize = 20;

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use seekable::error::{Error, Kind, Result};
 use ureq::http::Uri;
 use ureq::tls::TlsConfig;
 use ureq::unversioned::resolver::DefaultResolver;
@@ -11,7 +12,6 @@ use ureq::unversioned::transport::{ConnectProxyConnector, Connector, RustlsConne
 use ureq::{Agent, Proxy};
 
 use super::HEADERS;
-use crate::error::{Error, Kind, Result};
 use crate::remote::address::{Addresses, CheckingResolver, Class, forbidden};
 use crate::remote::cancel::CancelConnector;
 use crate::remote::options::RemoteOptions;

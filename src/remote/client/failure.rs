@@ -2,10 +2,10 @@
 //!
 //! No message repeats a text of the library, which may contain a URL with secrets.
 
+use seekable::error::{Error, Kind};
 use ureq::Timeout;
 
 use super::Reply;
-use crate::error::{Error, Kind};
 use crate::remote::address::Forbidden;
 use crate::remote::retry::{Failure, eio, retry_after};
 use crate::remote::s3::is_region;

@@ -3,9 +3,10 @@
 //! A link is an entry if its target is directly in the directory. Links to other places, such as the parent
 //! directory and Apache's other sort orders, are left out.
 
+use seekable::error::{Error, Result};
+
 use super::PageItem;
 use super::xml::unescaped;
-use crate::error::{Error, Result};
 use crate::remote::date;
 use crate::remote::retry::eio;
 use crate::remote::url::percent_decoded;

@@ -1,8 +1,9 @@
 //! A page of a listing of a bucket: the reply to ListObjectsV2.
 
+use seekable::error::{Error, Result};
+
 use super::PageItem;
 use super::xml::{Event, Reader};
-use crate::error::{Error, Result};
 use crate::remote::date;
 use crate::remote::url::percent_decoded;
 

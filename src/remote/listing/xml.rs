@@ -1,7 +1,7 @@
 //! A small strict reader of XML: elements, text, character references. Everything else is refused, above all
 //! DOCTYPE, in which entities are declared.
 
-use crate::error::{Error, Result};
+use seekable::error::{Error, Result};
 
 /// Maximum depth of elements.
 const DEPTH: usize = 16;

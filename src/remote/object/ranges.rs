@@ -10,16 +10,17 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+use seekable::error::Result;
+use seekable::sync::locked;
+
 use super::transfer::receive_first;
 use super::{Object, digest};
-use crate::error::Result;
 use crate::remote::block::{BLOCK, Key};
 use crate::remote::client::{Ask, Condition, Reply};
 use crate::remote::multipart::{self, MAX_PART_HEADERS};
 use crate::remote::retry::{self, Answer, Failure, eio};
 use crate::remote::url::Address;
 use crate::remote::version::{self, ObjectVersion, changed, check_encoding};
-use crate::sync::locked;
 
 /// Maximum number of ranges of a request. Apache ignores more than 200, and a header of nginx has at most 8 KiB.
 const MAX_RANGES: usize = 100;

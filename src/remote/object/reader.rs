@@ -4,12 +4,13 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
+use seekable::cache::Bytes;
+use seekable::error::Result;
+use seekable::sync::locked;
+
 use super::Object;
-use crate::cache::Bytes;
-use crate::error::Result;
 use crate::remote::fetch::Fetch;
 use crate::remote::retry::too_late;
-use crate::sync::locked;
 
 /// Maximum number of times that a block is looked for: requests of other readers may fail.
 const TRIES: usize = 4;

@@ -4,10 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+use seekable::error::{Error, Result};
+use seekable::sync::locked;
+use seekable::workers::caller;
 use sha2::{Digest, Sha256};
 
 use super::{FirstBytes, Object, kept_version, of};
-use crate::error::{Error, Result};
 use crate::remote::block::{BLOCK, FIRST, Key};
 use crate::remote::cancel;
 use crate::remote::client::{Ask, Condition, Reply, Trust};
@@ -17,8 +19,6 @@ use crate::remote::retry::{self, Answer, Failure, eio};
 use crate::remote::shared::RemoteState;
 use crate::remote::url::Address;
 use crate::remote::version::{self, ContentRange, ObjectVersion, changed, check_encoding};
-use crate::sync::locked;
-use crate::workers::caller;
 
 /// Asks for the version of an object on the server, with its first byte. If it is not the `known` version, the
 /// request may fail with ESTALE.

@@ -23,12 +23,12 @@ use reqsign_aws_v4::{
     StaticCredentialProvider,
 };
 use reqsign_core::{Context, ProvideCredential, Signer, time::Timestamp};
+use seekable::error::{Error, Kind, Result};
 use serde::Deserialize;
 use ureq::http::Uri;
 
 use super::blocking::{block_on, run};
 use super::settings::{Sections, User, profile_name};
-use crate::error::{Error, Kind, Result};
 
 /// The name of a role's session, unless the profile has another.
 const SESSION: &str = "asdf-mount";

@@ -14,7 +14,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use crate::user_dirs;
+use seekable::user_dirs;
 
 /// Maximum length of a file with profiles; the rest is ignored.
 const MAX_FILE: u64 = 1 << 20;

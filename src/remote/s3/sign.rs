@@ -11,14 +11,14 @@ use bytes::Bytes;
 use reqsign_aws_v4::{Credential, RequestSigner};
 use reqsign_core::time::Timestamp;
 use reqsign_core::{Context, Env, FileRead, HttpSend, OsEnv, SignRequest, SigningCredential};
+use seekable::error::{Error, Kind, Result};
+use seekable::sync::locked;
 use ureq::http::{Method, Request, Response};
 use ureq::{Agent, Proxy};
 
 use super::blocking::block_on;
 use super::credentials;
-use crate::error::{Error, Kind, Result};
 use crate::remote::tls;
-use crate::sync::locked;
 
 /// The time after which missing credentials are looked for again.
 const MISSING: Duration = Duration::from_secs(300);

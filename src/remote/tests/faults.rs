@@ -81,7 +81,7 @@ fn a_reader_gives_up_only_if_nothing_arrives() {
     let source = open(&remote(options()), &server.url("/x")).unwrap();
     // The program has waited for many requests, each of which was answered in time.
     let long_ago = Instant::now().checked_sub(Duration::from_secs(60)).unwrap();
-    crate::workers::caller::on_behalf_of(None, long_ago, || {
+    seekable::workers::caller::on_behalf_of(None, long_ago, || {
         for n in 1..6 {
             assert_eq!(read(&source, n * 3 * MIB, 10).unwrap(), data[n * 3 * MIB..n * 3 * MIB + 10]);
         }

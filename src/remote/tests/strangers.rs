@@ -3,7 +3,7 @@
 use super::*;
 
 /// Opens an object and reads its third block; all replies, or only those after the first, are spoiled.
-fn fails(later: bool, spoil: impl Fn(Reply) -> Reply + Send + Sync + 'static) -> crate::error::Error {
+fn fails(later: bool, spoil: impl Fn(Reply) -> Reply + Send + Sync + 'static) -> seekable::error::Error {
     let server = serve(
         &data(3 * MIB),
         move |_, number, reply| if number == 0 && later { reply } else { spoil(reply) },

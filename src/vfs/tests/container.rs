@@ -1,8 +1,9 @@
 //! Tests of a mounted file, as the only source or in a directory: its views, changes and generations.
 
+use seekable::source::Source;
+
 use super::*;
 use crate::mounted::file::saving::SaveEnd;
-use crate::source::Source;
 use std::io::Write;
 use std::sync::atomic::Ordering;
 
@@ -314,7 +315,7 @@ fn what_the_kernel_may_keep_depends_on_size_and_soundness() {
 fn a_source_of_nothing_is_no_source() {
     let test = Test::new();
     let path = test.write("a.asdf", FILE);
-    let source = crate::source::FileSource::open(&path).unwrap();
+    let source = seekable::source::FileSource::open(&path).unwrap();
     assert_eq!(source.stat().unwrap().size, FILE.len() as u64);
     test.write("empty", "");
     assert!(Vfs::new(&[test.path("empty").into()], &test.options).is_err());

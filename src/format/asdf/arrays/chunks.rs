@@ -4,15 +4,15 @@ use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex};
 
 use lru::LruCache;
+use seekable::codec::blosc::{HEADER_SIZE, OneBuffer, Payload, header};
+use seekable::codec::{self, Codec};
+use seekable::error::{Error, Result};
+use seekable::sync::locked;
 
 use super::super::ndarray::Source;
 use super::super::ndarray::chunked::{ChunkBlocks, Compressor};
 use super::super::view::AsdfFile;
-use crate::codec::blosc::{HEADER_SIZE, OneBuffer, Payload, header};
-use crate::codec::{self, Codec};
 use crate::content::{Content, Gather, GridChunks, Pieces, Text, read_exact_at};
-use crate::error::{Error, Result};
-use crate::sync::locked;
 
 /// Maximum number of chunks of an array that are kept open.
 const MAX_OPEN: usize = 64;

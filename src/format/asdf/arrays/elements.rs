@@ -4,6 +4,9 @@
 
 use std::sync::Arc;
 
+use seekable::decode::Decoded;
+use seekable::error::{Error, Kind, Result};
+
 use super::super::external::unchanged;
 use super::super::ndarray::chunked::{ArrayChunks, Chunked};
 use super::super::ndarray::{ByteOrder, Datatype, Ndarray, Number, Scalar, Source};
@@ -14,8 +17,6 @@ use super::survey::surveyed;
 use super::{chunks, inline, masks};
 use crate::content::dir::{File, Renewal, Signature};
 use crate::content::{Content, ContentWindow, Conversion, Gather, Grid, GridChunks, Recoded, Text};
-use crate::decode::Decoded;
-use crate::error::{Error, Kind, Result};
 use crate::format::Block;
 
 /// The elements of an array.

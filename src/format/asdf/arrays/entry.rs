@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use asdf_tree::yaml::event::Mark;
+use seekable::error::Error;
+
 use super::super::ndarray::{Datatype, Ndarray, Number};
 use crate::content::shared_path::SharedPath;
-use crate::error::Error;
-use crate::yaml::event::Mark;
 
 /// An entry at a path.
 #[derive(Clone, Debug)]

@@ -1,11 +1,12 @@
 //! The arrays of a file as the catalogue describes them.
 
+use seekable::error::Result;
+
 use super::super::ndarray::{ByteOrder, Datatype, Field, Ndarray, Scalar, Source};
 use super::super::view::AsdfFile;
 use super::entry::ArrayEntry;
 use super::survey::surveyed;
 use crate::content::path_dir::Item;
-use crate::error::Result;
 use crate::format::{ArrayFacts, ArraySource, ElementType, FieldType};
 
 /// Passes the arrays of the tree to `take`. Masks are left out, and so are references into other files,

@@ -5,15 +5,16 @@
 
 use std::sync::Arc;
 
+use asdf_tree::yaml::event::{Event, Mark, Style, What};
+use asdf_tree::yaml::parser::Events;
+use asdf_tree::yaml::scalar;
+use asdf_tree::yaml::survey::{Alias, Leaves, Rectangle};
+use seekable::decode::{Decoder, Sequential};
+use seekable::error::{Error, Result};
+
 use super::super::ndarray::{ByteOrder, Datatype, Field, Inline, Ndarray, Scalar, Source};
 use super::value::Value;
 use crate::content::{Content, ContentWindow, Pieces, Text};
-use crate::decode::{Decoder, Sequential};
-use crate::error::{Error, Result};
-use crate::yaml::event::{Event, Mark, Style, What};
-use crate::yaml::parser::Events;
-use crate::yaml::scalar;
-use crate::yaml::survey::{Alias, Leaves, Rectangle};
 
 /// Number of bytes before `---` that are searched for directives.
 const HEAD: u64 = 64 << 10;

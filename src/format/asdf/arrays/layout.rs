@@ -3,14 +3,15 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use asdf_tree::yaml::event::{Mark, START};
+use asdf_tree::yaml::survey::{PathId, Paths, Reference, Step, Survey};
+
 use super::super::ndarray::{Datatype, Mask, Ndarray, Scalar, Source};
 use super::entry::{ArrayEntry, Masked, MaskedBy};
 use super::masks::can_be_broadcast;
 use super::places::{LinkTarget, MAX_CHAIN, PathsInArrays};
 use crate::content::path_dir::Item;
 use crate::content::path_tree::{Id, PathTree};
-use crate::yaml::event::{Mark, START};
-use crate::yaml::survey::{PathId, Paths, Reference, Step, Survey};
 
 /// Maximum number of nodes that are visited to find those that merge keys bring into other mappings.
 const MAX_MERGED: usize = 1 << 20;

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use seekable::error::{Error, Result};
+
 use super::super::ndarray::{ByteOrder, Datatype, Field, Number, Scalar};
 use crate::content::numbers::integer;
 use crate::content::{Content, Gather, float16, half, read_exact_at};
-use crate::error::{Error, Result};
 
 /// Maximum number of bytes tested together, unless a single element is longer.
 const SPAN: usize = 64 << 10;

@@ -3,12 +3,13 @@
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 
+use asdf_tree::yaml::survey::{PathId, Paths, Step};
+
 use super::entry::ArrayEntry;
 use crate::content::names::{self, ViewNames};
 use crate::content::path_dir::Item;
 use crate::content::path_tree::{Id, PathTree};
 use crate::content::shared_path::up_to_known;
-use crate::yaml::survey::{PathId, Paths, Step};
 
 /// Maximum length of a path, in bytes. Linux refuses paths of 4096 bytes.
 const MAX_PATH: usize = 3000;

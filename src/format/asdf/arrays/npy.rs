@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use seekable::error::Result;
+
 use super::super::ndarray::{ByteOrder, Datatype, Field};
 use super::elements::{Elements, Order};
 use crate::content::{self, Content, array, npy};
-use crate::error::Result;
 
 /// Returns the bytes of the file.
 pub(in super::super) fn content(elements: &Elements) -> Result<Arc<dyn Content>> {

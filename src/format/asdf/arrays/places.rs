@@ -5,15 +5,16 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry as MapEntry;
 use std::ffi::OsStr;
 
+use asdf_tree::yaml::event::Mark;
+use asdf_tree::yaml::parser::MAX_DEPTH;
+use asdf_tree::yaml::survey::{PathId, Paths};
+
 use super::super::external::unescaped;
 use super::entry::ArrayEntry;
 use super::node_paths::{NAMES, NodePaths};
 use crate::content::names::original;
 use crate::content::path_dir::Item;
 use crate::content::path_tree::{Id, PathTree};
-use crate::yaml::event::Mark;
-use crate::yaml::parser::MAX_DEPTH;
-use crate::yaml::survey::{PathId, Paths};
 
 /// Maximum length of a chain of aliases and references, equal to the system's limit for links.
 pub(super) const MAX_CHAIN: usize = 40;

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use seekable::error::{Error, Kind, Result};
+
 use super::super::external::split;
 use super::super::ndarray::{Ndarray, ReferredArray};
 use super::super::view::AsdfFile;
@@ -9,7 +11,6 @@ use super::entry::ArrayEntry;
 use super::places::components_of_pointer;
 use super::survey::{MAX_ARRAYS, surveyed};
 use crate::content::path_dir::{Child, DirId, Items};
-use crate::error::{Error, Kind, Result};
 
 /// Maximum length of a chain of references.
 const MAX_CHAIN: usize = 16;

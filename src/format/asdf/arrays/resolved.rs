@@ -3,6 +3,8 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use seekable::error::Error;
+
 use super::super::external::split;
 use super::super::view::{AsdfFile, MAX_ON_SERVERS};
 use super::entry::ArrayEntry;
@@ -12,7 +14,6 @@ use super::survey::{FoundArrays, MAX_ARRAYS};
 use crate::content::path_dir::{Item, Items};
 use crate::content::path_tree::{Id, PathTree};
 use crate::content::shared_path::SharedPath;
-use crate::error::Error;
 
 /// Returns `found` with all references into other files resolved, and the number of paths that are not known because
 /// another file could not be read.

@@ -4,6 +4,15 @@ use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use asdf_tree::yaml::document::Document;
+use asdf_tree::yaml::event::{Mark, START};
+use asdf_tree::yaml::survey::{
+    NodeContent, PathId, Paths, Step, Survey, TreeNode, Wanted, WantedNode, nodes,
+};
+use seekable::error::{Error, Kind, Result};
+use seekable::workers::turns::in_turn;
+use seekable::workers::while_waiting;
+
 use super::super::computed::Computed;
 use super::super::in_fits::FitsFile;
 use super::super::ndarray::{self, Datatype, Ndarray, Source, TooLarge, chunked};
@@ -13,13 +22,7 @@ use super::inline::{TreeText, measure};
 use super::layout::{self, FoundArray};
 use crate::content::Content;
 use crate::content::path_dir::Items;
-use crate::error::{Error, Kind, Result};
 use crate::format::{ArrayPaths, Defect, Severity};
-use crate::workers::turns::in_turn;
-use crate::workers::while_waiting;
-use crate::yaml::document::Document;
-use crate::yaml::event::{Mark, START};
-use crate::yaml::survey::{NodeContent, PathId, Paths, Step, Survey, TreeNode, Wanted, WantedNode, nodes};
 
 /// Maximum number of arrays.
 pub(super) const MAX_ARRAYS: usize = 1 << 17;

@@ -2,13 +2,14 @@
 
 use std::collections::HashMap;
 
+use asdf_tree::yaml::survey::{PathId, Paths, WantedNode};
+
 use super::super::computed::Computed;
 use super::super::units;
 use super::super::view::{Collector, Surveyed, Unfit};
 use super::node_paths::NodePaths;
 use crate::content::names;
 use crate::content::path_tree::{Id, PathTree};
-use crate::yaml::survey::{PathId, Paths, WantedNode};
 
 /// Maximum number of units.
 const MAX_UNITS: usize = 1 << 17;

@@ -1,9 +1,10 @@
 //! Converts a scalar written in the tree to the bytes of an element, as Python and then numpy do.
 
+use asdf_tree::yaml::scalar::{self, Type};
+use asdf_tree::yaml::survey::leaves::is_complex;
+
 use super::super::ndarray::{ByteOrder, Scalar, complex, with_j};
 use crate::content::half;
-use crate::yaml::scalar::{self, Type};
-use crate::yaml::survey::leaves::is_complex;
 
 /// The value of a scalar in the tree.
 #[derive(Clone, Copy, Debug, PartialEq)]

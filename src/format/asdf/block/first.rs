@@ -6,8 +6,9 @@
 //! bytes after it can't be a header. In both cases an index that names another first block decides, if the
 //! chain from that block continues and the chain from the magic does not.
 
+use seekable::error::Result;
+
 use super::{AfterBlock, BlockScan, MAX_GAP};
-use crate::error::Result;
 use crate::format::asdf::defect::AsdfDefect;
 use crate::format::asdf::header::{Header, MAGIC, MAX_FIELDS};
 
@@ -68,7 +69,7 @@ pub(super) fn next_magic(scan: &BlockScan<'_>, from: u64) -> Result<Option<u64>>
     let mut bytes = vec![0; FIRST_PIECE];
     let mut at = from;
     loop {
-        let read = crate::source::read_up_to(scan.source, at, &mut bytes)?;
+        let read = seekable::source::read_up_to(scan.source, at, &mut bytes)?;
         if let Some(found) = scan.generation.find_magic(&bytes[..read]) {
             return Ok(Some(at + found as u64));
         }

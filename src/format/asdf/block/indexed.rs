@@ -5,11 +5,12 @@
 //! index begins. The header of any other block has to prove the same before its data are read. Otherwise the chain is
 //! followed, as in local files.
 
+use seekable::error::Result;
+use seekable::source::Source;
+
 use super::{BlockScan, BlockSearch, FEW_FROM_SERVER, KeptHeaders, first, is_ascending};
-use crate::error::Result;
 use crate::format::asdf::header::{Header, MAX_FIELDS};
 use crate::format::asdf::index;
-use crate::source::Source;
 
 /// Bytes at the start and at the end of a file that a search for blocks reads from a server.
 const START: u64 = (256 << 10) - MAX_FIELDS as u64;

@@ -6,13 +6,14 @@
 //! blocks before or after it, in bytes that belong to nothing else. Those blocks keep their numbers, and
 //! reading them fails.
 
+use seekable::error::Result;
+use seekable::source::read_up_to;
+
 use super::{BlockScan, End, MAX_GAP, is_ascending, is_blank};
-use crate::error::Result;
 use crate::format::asdf::defect::AsdfDefect;
 use crate::format::asdf::head;
 use crate::format::asdf::header::MAX_FIELDS;
 use crate::format::asdf::index::Index;
-use crate::source::read_up_to;
 
 /// Bytes read at once.
 const PIECE: usize = 64 << 10;

@@ -6,12 +6,13 @@
 //! block or the index, and if no other offset in the index is as near to the magic. Therefore neither a magic
 //! in the data of a block nor a block with another number is mistaken for the next block.
 
+use seekable::error::Result;
+use seekable::source::read_up_to;
+
 use super::{AfterBlock, BlockScan, is_ascending};
-use crate::error::Result;
 use crate::format::asdf::defect::AsdfDefect;
 use crate::format::asdf::head;
 use crate::format::asdf::header::MAX_FIELDS;
-use crate::source::read_up_to;
 
 /// Bytes searched before and after a place from the index.
 const FARTHEST: u64 = 64 << 10;

@@ -1,11 +1,11 @@
 //! Tests of the chain with files built byte by byte.
 
 use proptest::prelude::*;
+use seekable::source::MemorySource;
 
 use super::*;
 use crate::counted::CountedSource;
 use crate::format::asdf::header;
-use crate::source::MemorySource;
 
 const HEAD: &[u8] = b"#ASDF 1.0.0\n%YAML 1.1\n---\na: 1\n...\n";
 

@@ -1,10 +1,11 @@
 //! The document at the start of an encoded block, which lists its encodings.
 
+use asdf_tree::yaml;
+use seekable::error::{Error, Result};
+
 use super::{Encoding, EncodingChain};
 use crate::content::tile::{MAX_DIMENSIONS, Tiling};
-use crate::error::{Error, Result};
 use crate::format::asdf::quantize::Float;
-use crate::yaml;
 
 /// Number of bytes at the start of a block within which its encoding chain must end.
 pub(crate) const HEAD: usize = 64 << 10;
@@ -123,7 +124,7 @@ fn shape(args: &yaml::Value, encoding: &str, name: &str) -> Result<Vec<u64>> {
 mod tests {
     use super::super::tests::chain;
     use super::*;
-    use crate::error::Kind;
+    use seekable::error::Kind;
 
     #[test]
     fn the_document_ends_at_its_line_of_dots_and_the_bytes_begin_there() {

@@ -7,16 +7,17 @@
 use std::ffi::OsStr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use seekable::error::{Error, Kind};
+use seekable::source::storage::Storage;
+use seekable::source::{Identity, Readers};
+
 use super::SavePlan;
 use super::image::Image;
 use super::layout::version;
 use super::plan::PlannedChange;
 use super::sidecar::{HeldSource, Sidecars};
 use super::unsupported::cannot;
-use crate::error::{Error, Kind};
 use crate::format::editor::DeviceLimits;
-use crate::source::storage::Storage;
-use crate::source::{Identity, Readers};
 
 mod announce;
 mod confirm;

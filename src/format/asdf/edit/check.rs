@@ -7,8 +7,8 @@
 
 use std::borrow::Cow;
 
-use crate::yaml::event::Mark;
-use crate::yaml::survey::{self, TextSample};
+use asdf_tree::yaml::event::Mark;
+use asdf_tree::yaml::survey::{self, TextSample};
 
 mod arrays;
 mod core_schemas;

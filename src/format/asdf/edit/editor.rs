@@ -8,20 +8,21 @@ use std::cell::OnceCell;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
+use seekable::cache::Cache;
+use seekable::error::{Error, Kind, Result};
+use seekable::source::storage::System;
+use seekable::source::{FileSource, Readers, SourceVersion};
+
 use super::check::{self, Accepted, BlockSizes, Old};
 use super::sidecar::HeldSource;
 use super::{NewHead, SaveOptions, SavePlan, Target};
-use crate::cache::Cache;
 use crate::content::{Content, read_exact_at};
-use crate::error::{Error, Kind, Result};
 use crate::format::Context;
 use crate::format::asdf::head::Head;
 use crate::format::asdf::stored::StoredFile;
 use crate::format::editor::{EditContext, Planned, SaveTarget, Saved, TextVersion, Validation};
 use crate::format::refusal::Refusal;
 use crate::history::{Digest, History, KeptText, MAX_BYTES, Replaced, Save};
-use crate::source::storage::System;
-use crate::source::{FileSource, Readers, SourceVersion};
 
 /// The size from which a text is hashed on another thread during the check.
 const LARGE: usize = 1 << 20;

@@ -8,12 +8,13 @@ use std::cell::Cell;
 use std::io;
 use std::ops::Range;
 
+use seekable::error::Result;
+use seekable::source::storage::Storage;
+
 use super::journal::{Journal, Method};
 use super::mark::{self, MARK};
 use super::unsupported::cannot;
-use crate::error::Result;
 use crate::format::recovery::SaveSide;
-use crate::source::storage::Storage;
 
 mod inserted;
 
@@ -150,7 +151,7 @@ impl<'a, S: Storage> HalfSaved<'a, S> {
                 let header = &self.journal.header;
                 self.storage.collapse(self.file, header.insert_at, header.shift)?;
             }
-            Inserted::Neither(why) => return Err(crate::Error::new(crate::Kind::Changed, why)),
+            Inserted::Neither(why) => return Err(seekable::Error::new(seekable::Kind::Changed, why)),
         }
         Ok(self.sync()?)
     }

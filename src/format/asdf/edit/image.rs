@@ -11,11 +11,12 @@ use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::time::SystemTime;
 
+use seekable::source::Identity;
+use seekable::source::storage::Storage;
+
 use super::journal::is_absent;
 use super::saver::Saver;
 use super::sidecar::{Sidecars, is_journal, with};
-use crate::source::Identity;
-use crate::source::storage::Storage;
 
 /// The middle of the name of an unfinished image, before the saver.
 const NEW: &str = ".asdf-mount-new-";

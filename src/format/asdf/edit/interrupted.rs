@@ -4,17 +4,17 @@ use std::ffi::OsStr;
 use std::time::Duration;
 
 use rustix::fs::FlockOperation;
+use seekable::error::Result;
+use seekable::source::SourceStat;
+use seekable::source::storage::{Storage, System};
 
 use super::journal::exists;
 use super::mark;
 use super::opened::{Patience, open_locked};
 use super::recover::{self, By, Claim};
 use super::sidecar::{HeldSource, Sidecars};
-use crate::error::Result;
 use crate::format::editor::SaveTarget;
 use crate::format::recovered::{Condition, Recovered, Traces};
-use crate::source::SourceStat;
-use crate::source::storage::{Storage, System};
 
 /// The number of times that a half-saved file is looked at again while another program seems to be saving it,
 /// and the pause between them.
@@ -34,8 +34,8 @@ pub(crate) fn traces(target: &SaveTarget) -> Result<Traces> {
 ///
 /// # Errors
 ///
-/// [`Kind::Busy`](crate::Kind::Busy) if another program, or this one, has the file locked or may be saving it,
-/// [`Kind::ReadOnly`](crate::Kind::ReadOnly) if it can't be written.
+/// [`Kind::Busy`](seekable::Kind::Busy) if another program, or this one, has the file locked or may be saving it,
+/// [`Kind::ReadOnly`](seekable::Kind::ReadOnly) if it can't be written.
 pub(crate) fn recover(target: &SaveTarget) -> Result<Recovered> {
     recover_by(target, By::Reader, Patience::None)
 }

@@ -72,12 +72,12 @@ use std::ffi::OsStr;
 use std::io;
 
 use md5::{Digest, Md5};
+use seekable::source::Time;
+use seekable::source::storage::{Extent, Storage};
 use twox_hash::xxhash3_128;
 
 use super::mark::MARK;
 use super::saver::Saver;
-use crate::source::Time;
-use crate::source::storage::{Extent, Storage};
 
 mod read;
 
@@ -454,7 +454,7 @@ pub(crate) fn is_absent(error: &io::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::source::storage::{HeldDir, System};
+    use seekable::source::storage::{HeldDir, System};
 
     fn header() -> Header {
         Header {

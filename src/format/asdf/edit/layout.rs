@@ -2,15 +2,16 @@
 
 use std::path::Path;
 
+use seekable::error::{Error, Result};
+use seekable::source::storage::Storage;
+use seekable::source::{Identity, Source, SourceStat, read_up_to};
+
 use super::index::{self, Tail};
-use crate::error::{Error, Result};
 use crate::format::Severity;
 use crate::format::asdf::block::{self, Blocks};
 use crate::format::asdf::head::{self, Head};
 use crate::format::asdf::header::{Generation, Header, MAX_FIELDS};
 use crate::format::editor::TextVersion;
-use crate::source::storage::Storage;
-use crate::source::{Identity, Source, SourceStat, read_up_to};
 
 /// Maximum length of a tail (the bytes after the last block) that is parsed. A longer tail is treated as unknown and
 /// kept.
@@ -52,7 +53,7 @@ impl Layout {
         let mut beginning = [0; 16];
         let read = read_up_to(&source, 0, &mut beginning)?;
         if !crate::format::asdf::head::recognises(&beginning[..read]) {
-            return Err(Error::new(crate::Kind::Unrecognised, "is not an ASDF file"));
+            return Err(Error::new(seekable::Kind::Unrecognised, "is not an ASDF file"));
         }
         let head = head::read(&source)?;
         let blocks = block::find(&source, identity.size, head.generation, head.end)?;

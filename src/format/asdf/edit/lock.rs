@@ -15,8 +15,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::AtFlags;
 
-use crate::source::Identity;
-use crate::user_dirs::{self, STATE};
+use seekable::source::Identity;
+use seekable::user_dirs::{self, STATE};
 
 /// The extension of a note's file name, after the key of the source.
 const NOTE: &str = "holder";

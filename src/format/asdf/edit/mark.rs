@@ -9,7 +9,7 @@
 
 use std::io;
 
-use crate::source::storage::Storage;
+use seekable::source::storage::Storage;
 
 /// The mark. ASDF files begin with `#ASDF` or `%ASDF` and white space.
 pub(crate) const MARK: [u8; 6] = *b"#ASDF!";

@@ -4,10 +4,11 @@ use std::ffi::OsStr;
 use std::io;
 use std::time::Duration;
 
+use seekable::error::{Error, Kind, Result};
+use seekable::source::storage::{Rights, Storage};
+
 use super::lock::{self, Holder};
 use super::sidecar::HeldSource;
-use crate::error::{Error, Kind, Result};
-use crate::source::storage::{Rights, Storage};
 
 /// The number of attempts to open a file that other programs keep replacing.
 const ATTEMPTS: usize = 8;

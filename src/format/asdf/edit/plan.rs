@@ -8,16 +8,16 @@
 use std::ops::Range;
 
 use memchr::memmem;
+use seekable::error::{Error, Kind, Result};
+use seekable::source::{Identity, Source, SourceStat, SourceVersion};
 
 use super::index::{self, Indexed, Tail};
 use super::layout::Layout;
 use super::{SaveOptions, SavePlan};
-use crate::error::{Error, Kind, Result};
 use crate::format::Severity;
 use crate::format::asdf::head;
 use crate::format::asdf::header::Generation;
 use crate::format::editor::TextVersion;
-use crate::source::{Identity, Source, SourceStat, SourceVersion};
 
 /// The distance by which bytes move is a multiple of this.
 pub(crate) const GRAIN: u64 = 4096;

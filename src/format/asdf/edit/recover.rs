@@ -15,6 +15,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use seekable::error::{Error, Kind, Result};
+use seekable::source::storage::{Meta, Storage};
+use seekable::source::{Identity, SourceStat};
+
 use super::half_saved::{HalfSaved, SourceState};
 use super::image::{self, Leftover, leftovers};
 use super::journal::{Header, Journal, Method, Unreadable, begins, exists, is_absent};
@@ -22,10 +26,7 @@ use super::layout::Layout;
 use super::mark;
 use super::saver::{Life, Saver};
 use super::sidecar::{HeldSource, Sidecars, aside, with_asides};
-use crate::error::{Error, Kind, Result};
 use crate::format::recovery::{Condition, Recovered, SaveSide, Traces};
-use crate::source::storage::{Meta, Storage};
-use crate::source::{Identity, SourceStat};
 
 /// The end of messages about a file that can't be proven to be one version.
 const IF_RIGHT: &str = "restore the file from a backup; or, if it is right as it is, remove the journal";
@@ -644,7 +645,7 @@ fn distrust(lying: &Meta, source: &Meta) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::source::storage::System;
+    use seekable::source::storage::System;
 
     #[test]
     fn traces_of_saves_are_told_from_files_of_others() {

@@ -10,10 +10,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use md5::{Digest, Md5};
+use seekable::error::{Error, Kind};
+use seekable::source::storage::{Meta, Storage, System};
 
-use crate::error::{Error, Kind};
 use crate::format::editor::SaveTarget;
-use crate::source::storage::{Meta, Storage, System};
 
 const JOURNAL: &str = ".asdf-mount-journal";
 

@@ -8,13 +8,13 @@ use std::ops::Range;
 use std::path::Path;
 
 use memchr::memmem;
+use seekable::error::{Error, Kind, Result};
+use seekable::source::storage::Storage;
+use seekable::source::{Source, read_up_to};
 
 use super::index::{text, unfinished};
 use super::layout::{Layout, Opened};
-use crate::error::{Error, Kind, Result};
 use crate::format::asdf::index::{self, MARKER};
-use crate::source::storage::Storage;
-use crate::source::{Source, read_up_to};
 
 /// Maximum number of bytes held in memory, from the first index to the end of the file.
 const MAX_BYTES: u64 = 64 << 20;

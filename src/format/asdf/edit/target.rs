@@ -8,6 +8,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
+use seekable::error::{Error, Kind, Result};
+use seekable::source::storage::{Rights, Storage, System};
+use seekable::source::{Identity, NoReaders, Readers};
+
 use super::apply::{Done, SaveJob, Stopped};
 use super::index::{Indexed, Tail};
 use super::layout::{Layout, version};
@@ -17,12 +21,9 @@ use super::plan::PlannedChange;
 use super::recover::{By, Claim, is_left, recover};
 use super::sidecar::HeldSource;
 use super::{Applied, SaveOptions, tail};
-use crate::error::{Error, Kind, Result};
 use crate::format::editor::{DeviceLimits, TextVersion};
 use crate::format::recovery::Recovered;
 use crate::format::refusal::{CONFLICT, GONE};
-use crate::source::storage::{Rights, Storage, System};
-use crate::source::{Identity, NoReaders, Readers};
 
 mod leased;
 mod named;
@@ -72,7 +73,7 @@ impl<S: Storage> Target<S> {
     /// The directory is held. Reads the layout.
     ///
     /// # Errors
-    /// [`ReadOnly`](crate::Kind::ReadOnly) if the file can't be written. [`Busy`](crate::Kind::Busy) if
+    /// [`ReadOnly`](seekable::Kind::ReadOnly) if the file can't be written. [`Busy`](seekable::Kind::Busy) if
     /// another program holds the lock. The message names that program.
     pub fn open_in(storage: S, path: &Path, state: Option<PathBuf>) -> Result<Self> {
         let held = HeldSource::at(&storage, path, state).map_err(|error| Error::from(error).of(path))?;

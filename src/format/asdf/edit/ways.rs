@@ -5,12 +5,13 @@
 
 use std::fs::File;
 
+use seekable::error::Result;
+use seekable::source::storage::{HeldDir, Storage, System};
+
 use super::plan::{GRAIN, PlannedChange};
 use super::unsupported::cannot;
 use super::{SaveOptions, SavePlan, Target};
-use crate::error::Result;
 use crate::format::editor::TextVersion;
-use crate::source::storage::{HeldDir, Storage, System};
 
 impl Target<System> {
     /// Returns the first way that the file system supports; `None` if the file has this text already. A save

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use seekable::error::Result;
+
 use super::blank::{self, MaskedImage, Null};
 use super::card::{self, Cards, Value};
 use super::document::{Data, Document, Hdu};
@@ -9,7 +11,6 @@ use super::image::{self, Image};
 use super::table::TableSize;
 use super::wcs::Solution;
 use crate::content::{Content, Pieces, Text};
-use crate::error::Result;
 use crate::format::asdf::arrays::Masked;
 use crate::format::asdf::arrays::elements::Elements;
 

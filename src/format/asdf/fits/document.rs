@@ -6,6 +6,11 @@
 
 use std::sync::Arc;
 
+use asdf_tree::yaml::event::Mark;
+use asdf_tree::yaml::scalar::{self, Type};
+use asdf_tree::yaml::survey::leaves::is_complex;
+use asdf_tree::yaml::survey::{NodeContent, TreeNode};
+
 use super::blank;
 use super::card::{self, Cards};
 use super::image;
@@ -14,10 +19,6 @@ use super::table::{ArrayColumn, Table};
 use crate::format::asdf::arrays::{ArrayPart, Masked, MaskedBy};
 use crate::format::asdf::ndarray::{self, Datatype, Mask, Ndarray, Source};
 use crate::format::asdf::units;
-use crate::yaml::event::Mark;
-use crate::yaml::scalar::{self, Type};
-use crate::yaml::survey::leaves::is_complex;
-use crate::yaml::survey::{NodeContent, TreeNode};
 
 /// Prefixes of the node's tag: the standard's, and asdf-astropy's.
 const TAGS: [&str; 2] = ["tag:stsci.edu:asdf/fits/fits-", "tag:astropy.org:astropy/fits/fits-"];

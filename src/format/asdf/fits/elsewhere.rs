@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use crate::yaml::survey::{NodeContent, TreeNode};
+use asdf_tree::yaml::survey::{NodeContent, TreeNode};
 
 /// Prefixes of the tags of nodes with file names.
 const TAGS: [&str; 2] =

@@ -1,12 +1,13 @@
 //! The frames of a gwcs: the meaning and the units of its world coordinates.
 
+use asdf_tree::yaml::scalar::Type;
+use asdf_tree::yaml::survey::TreeNode;
+
 use super::super::units;
 use super::card::{Cards, Value as Card};
 use super::keywords;
 use super::unit::{self, Quantity, Unit};
 use super::values::{has_tag, written};
-use crate::yaml::scalar::Type;
-use crate::yaml::survey::TreeNode;
 
 const FRAME: &str = "tag:stsci.edu:gwcs/";
 

@@ -3,13 +3,14 @@
 
 use std::sync::OnceLock;
 
+use asdf_tree::yaml::event::Mark;
+use asdf_tree::yaml::survey::{NodeContent, TreeNode};
+
 use super::card::Cards;
 use super::document::{self, Document};
 use super::sliced::{self, AxisChange, AxisSlice};
 use super::values::Numbers;
 use crate::format::asdf::ndarray::Ndarray;
-use crate::yaml::event::Mark;
-use crate::yaml::survey::{NodeContent, TreeNode};
 
 const WCS: &str = "tag:astropy.org:astropy/wcs/wcs-1.";
 const SLICED: &str = "tag:astropy.org:astropy/wcs/slicedwcs-1.";

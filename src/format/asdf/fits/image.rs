@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use seekable::error::Result;
+
 use super::card::{Cards, RECORD, Value};
 use crate::content::{Content, Conversion, Recoded, ScalarKind, Text, read_exact_at};
-use crate::error::Result;
 use crate::format::asdf::arrays::elements::Elements;
 use crate::format::asdf::ndarray::{ByteOrder, Datatype, Ndarray, Scalar, Shape};
 

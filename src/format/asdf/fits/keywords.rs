@@ -1,10 +1,11 @@
 //! The cards that people search by, from the facts of an image.
 
+use asdf_tree::product::FileSummary;
+use seekable::error::Result;
+
 use super::super::image_facts;
 use super::super::view::AsdfFile;
 use super::card::{Cards, Value};
-use crate::error::Result;
-use crate::product::FileSummary;
 
 /// Keywords, the facts that they have, and the comments of the cards.
 const KEYWORDS: [(&str, &str, &str); 8] = [

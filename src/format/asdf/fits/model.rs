@@ -3,12 +3,13 @@
 //! Evaluation is in the units that models have without quantities: pixels, degrees on the sky. Quantities in other units
 //! are only composed ([`forms`](super::forms)).
 
+use asdf_tree::yaml::scalar::Type;
+use asdf_tree::yaml::survey::TreeNode;
+
 use super::projection::{Projection, Zenithal};
 use super::rotation::{Matrix, rotated, rotation, rotation_of, to_cartesian, to_spherical};
 use super::unit::{self, Quantity, Unit};
 use super::values::{self, Numbers, number};
-use crate::yaml::scalar::Type;
-use crate::yaml::survey::TreeNode;
 
 /// Maximum nesting of models, and maximum number of models.
 const MAX_DEPTH: usize = 64;

@@ -3,6 +3,9 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use asdf_tree::yaml::event::Mark;
+use asdf_tree::yaml::survey::{Alias, PathId, Paths, Step, Survey, TreeNode, WantedNode};
+
 use super::blank;
 use super::document::{self, Document};
 use super::elsewhere::{self, FilePaths, MAX_NAMES};
@@ -19,8 +22,6 @@ use crate::format::asdf::ndarray::{self, Ndarray};
 use crate::format::asdf::units;
 use crate::format::asdf::view::{Collector, Surveyed, Unfit};
 use crate::format::{Defect, Severity};
-use crate::yaml::event::Mark;
-use crate::yaml::survey::{Alias, PathId, Paths, Step, Survey, TreeNode, WantedNode};
 
 /// Maximum total size of all described FITS files, in bytes.
 const MAX_BYTES: usize = 16 << 20;

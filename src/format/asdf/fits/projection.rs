@@ -1,8 +1,9 @@
 //! Projections of the sky to a plane.
 
+use asdf_tree::yaml::survey::TreeNode;
+
 use super::rotation::{Matrix, rotated, rotation_of, to_cartesian, to_spherical};
 use super::values::{self, number};
-use crate::yaml::survey::TreeNode;
 
 /// A zenithal projection and its parameters `PV2_1`, `PV2_2`, …
 #[derive(Clone, Debug, PartialEq)]

@@ -1,8 +1,9 @@
 //! A structured array of one dimension as a binary table.
 
+use seekable::error::{Error, Result};
+
 use super::document::Document;
 use super::table::Table;
-use crate::error::{Error, Result};
 use crate::format::asdf::arrays::MaskedBy;
 use crate::format::asdf::arrays::elements::Elements;
 use crate::format::asdf::ndarray::{Datatype, Mask, Ndarray, Shape, Source};

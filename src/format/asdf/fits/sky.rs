@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use seekable::error::Result;
+
 use super::super::arrays::{self, ArrayEntry};
 use super::super::view::AsdfFile;
 use super::{nodes, nodes_of, numbers_of, path_of};
-use crate::error::Result;
 use crate::format::Footprint;
 
 /// Maximum number of footprints of a file.

@@ -5,10 +5,11 @@
 //! axis that a slice drops becomes an axis behind those of the image, so that `WCSAXES` is greater than `NAXIS`: FITS
 //! readers take the first pixel there.
 
+use asdf_tree::yaml::scalar::Type;
+use asdf_tree::yaml::survey::TreeNode;
+
 use super::card::{Cards, Value};
 use super::frames::MAX_AXES;
-use crate::yaml::scalar::Type;
-use crate::yaml::survey::TreeNode;
 
 /// Keywords that are numbered by the pixel axis, or by the world coordinate.
 const OF_PIXELS: [&str; 1] = ["CRPIX"];

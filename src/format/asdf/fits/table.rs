@@ -2,16 +2,17 @@
 
 use std::sync::Arc;
 
+use asdf_tree::yaml::survey::TreeNode;
+use seekable::error::{Error, Result};
+
 use super::blank::{self, Null};
 use super::card;
 use super::image;
 use super::required::{Must, Reading};
 use crate::content::{Content, Conversion, Gather, Interleaved, Recoded};
-use crate::error::{Error, Result};
 use crate::format::asdf::arrays::elements::Elements;
 use crate::format::asdf::arrays::{ArrayPart, Masked, MaskedBy};
 use crate::format::asdf::ndarray::{ByteOrder, Datatype, Mask, Ndarray, Number, Scalar};
-use crate::yaml::survey::TreeNode;
 
 /// Maximum length of a vector, or of the rows of a matrix, in a column.
 const MAX_VECTOR: u64 = 4;

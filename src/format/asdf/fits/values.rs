@@ -1,8 +1,9 @@
 //! Reads parts of world coordinates: numbers, tags, keys.
 
+use asdf_tree::yaml::scalar::{self, Type};
+use asdf_tree::yaml::survey::{NodeContent, TreeNode};
+
 use crate::format::asdf::ndarray::{self, Datatype, Ndarray, Scalar};
-use crate::yaml::scalar::{self, Type};
-use crate::yaml::survey::{NodeContent, TreeNode};
 
 /// Maximum number of numbers in a grid.
 const MAX_GRID: usize = 1024;

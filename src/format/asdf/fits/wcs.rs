@@ -9,6 +9,10 @@
 
 use std::sync::OnceLock;
 
+use asdf_tree::yaml::event::Mark;
+use asdf_tree::yaml::scalar::Type;
+use asdf_tree::yaml::survey::TreeNode;
+
 use super::card::{Cards, Value as Card};
 use super::forms::{Expression, Expressions, Form, SkyForms};
 use super::frames::{self, Axis, MAX_AXES, ReferenceSystem, Sky, World};
@@ -18,9 +22,6 @@ use super::rotation::{Matrix, rotated, to_cartesian};
 use super::sip::{self, Rectangle, Sip};
 use super::unit::Unit;
 use super::values::{self, Numbers, number};
-use crate::yaml::event::Mark;
-use crate::yaml::scalar::Type;
-use crate::yaml::survey::TreeNode;
 
 const TAG: &str = "tag:stsci.edu:gwcs/wcs-1.";
 

@@ -6,10 +6,11 @@
 
 use std::ops::Range;
 
+use seekable::error::Result;
+
 use super::header::{RECORD, read_fully};
 use super::{FitsFile, Hdu, MAX_HDUS, padded};
 use crate::content::{Slice, read_through};
-use crate::error::Result;
 use crate::format::{Defect, Severity};
 
 /// The first keyword of the header of each HDU but the first.
@@ -144,8 +145,8 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::error::{Error, Kind};
-    use crate::source::{MemorySource, Source, SourceStat};
+    use seekable::error::{Error, Kind};
+    use seekable::source::{MemorySource, Source, SourceStat};
 
     /// A source of which some bytes can't be read.
     #[derive(Debug)]

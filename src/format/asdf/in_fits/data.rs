@@ -3,9 +3,10 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use seekable::error::Result;
+
 use super::header::Header;
 use crate::content::{Content, Conversion, Recoded, ScalarKind};
-use crate::error::Result;
 use crate::format::asdf::ndarray::{Datatype, Field, Number, Scalar};
 
 /// The `XTENSION` of an ASDF file that asdf 2.0 wrote.

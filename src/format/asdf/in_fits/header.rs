@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 
-use crate::error::Result;
+use seekable::error::Result;
+
 use crate::format::ReadAt;
 
 /// Length of a record: headers and data are padded to whole records.

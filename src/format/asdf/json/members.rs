@@ -6,6 +6,8 @@
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
+use asdf_tree::yaml::document::{Document, Id, Kind, NodePlace};
+use seekable::error::{Error, Result};
 use twox_hash::XxHash64;
 
 use super::MAX_ADDED;
@@ -13,8 +15,6 @@ use super::nulls::Nulls;
 use super::numbers::{Number, number};
 use super::output::SHORT;
 use super::scalar::{self, Json};
-use crate::error::{Error, Result};
-use crate::yaml::document::{Document, Id, Kind, NodePlace};
 
 /// Approximate size of a merged member without its name and value, in bytes.
 const MEMBER: usize = 64;

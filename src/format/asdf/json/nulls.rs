@@ -1,6 +1,6 @@
 //! The aliases that are null because no reference can be written for them.
 
-use crate::yaml::document::{Document, Id};
+use asdf_tree::yaml::document::{Document, Id};
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Nulls {

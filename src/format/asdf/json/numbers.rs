@@ -5,7 +5,7 @@
 
 use twox_hash::XxHash64;
 
-use crate::yaml::scalar;
+use asdf_tree::yaml::scalar;
 
 /// A number that identifies equal keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

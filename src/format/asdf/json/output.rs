@@ -1,9 +1,10 @@
 //! The text of JSON: each member has a line of its own; items share lines.
 
+use asdf_tree::yaml::document::Id;
+
 use super::nulls::Nulls;
 use super::scalar::{Json, reference, string};
 use super::{MAX_ADDED, Tags};
-use crate::yaml::document::Id;
 
 /// Maximum length of a scalar's JSON, in bytes, that is repeated for each alias.
 pub(super) const SHORT: usize = 256;

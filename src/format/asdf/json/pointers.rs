@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 
+use asdf_tree::yaml::document::Id;
+use seekable::error::Result;
+
 use super::Tree;
 use super::members::is_in_merge;
 use super::nulls::Nulls;
-use crate::error::Result;
-use crate::yaml::document::Id;
 
 /// Maximum number of nodes whose pointers have a known length.
 const MAX_LENS: usize = 1 << 18;

@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
-use crate::error::to_json;
-use crate::yaml::event::Style;
-use crate::yaml::scalar::{self, TAG_PREFIX, Type};
+use asdf_tree::yaml::event::Style;
+use asdf_tree::yaml::scalar::{self, TAG_PREFIX, Type};
+use seekable::error::to_json;
 
 /// The JSON form of a scalar.
 #[derive(Clone, Debug, PartialEq)]

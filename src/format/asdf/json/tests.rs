@@ -1,8 +1,8 @@
 use proptest::prelude::*;
+use seekable::cache::Cache;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::cache::Cache;
 use crate::counted::CountedSource;
 use crate::format::Context;
 

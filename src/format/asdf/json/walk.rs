@@ -1,13 +1,14 @@
 //! The walk over a document that writes its JSON, in pieces.
 
+use asdf_tree::yaml::document::{Id, Kind, RunEvent};
+use asdf_tree::yaml::event::Style;
+use seekable::error::Result;
+
 use super::Tree;
 use super::members::target;
 use super::output::JsonOutput;
 use super::pointers::Pointers;
 use super::scalar;
-use crate::error::Result;
-use crate::yaml::document::{Id, Kind, RunEvent};
-use crate::yaml::event::Style;
 
 /// Number of bytes after which a piece ends.
 const PIECE: usize = 32 << 10;

@@ -19,14 +19,14 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use asdf_tree::yaml::scalar::{self, Type};
+use asdf_tree::yaml::survey::{NodeContent, TreeNode};
 use base64::prelude::{BASE64_STANDARD, Engine};
+use seekable::codec::Codec;
+use seekable::error::to_json;
 
 use super::{ByteOrder, Datatype, MAX_DIMENSIONS, Mask, Ndarray, Result, Scalar, Shape, Source, fault};
-use crate::codec::Codec;
 use crate::content::{Division, half};
-use crate::error::to_json;
-use crate::yaml::scalar::{self, Type};
-use crate::yaml::survey::{NodeContent, TreeNode};
 
 const ZARR_TAG: &str = "asdf://asdf-format.org/zarr/tags/zarr-1.";
 const CHUNKED_TAG: &str = "tag:stsci.edu:asdf/core/chunked-ndarray-1.";

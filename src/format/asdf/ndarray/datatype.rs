@@ -3,9 +3,10 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 
+use asdf_tree::yaml::survey::{NodeContent, TreeNode};
+
 use super::{Result, fault};
 use crate::content::{ByteOrder, Scalar};
-use crate::yaml::survey::{NodeContent, TreeNode};
 
 /// Maximum nesting of datatypes that are read.
 const MAX_DEPTH: usize = 64;

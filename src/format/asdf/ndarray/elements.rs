@@ -1,8 +1,9 @@
 //! Checks whether the datatype of an array in the tree can hold its elements, by numpy's rules.
 
+use asdf_tree::yaml::event::Mark;
+use asdf_tree::yaml::survey::Leaves;
+
 use super::{Datatype, NodeFault, Result, Scalar};
-use crate::yaml::event::Mark;
-use crate::yaml::survey::Leaves;
 
 pub(super) fn fit(leaves: &Leaves, datatype: Option<&Datatype>) -> Result<()> {
     let fault = |place: Mark, what: &str| Err(NodeFault { place, what: what.to_owned() });

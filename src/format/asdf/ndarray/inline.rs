@@ -3,9 +3,10 @@
 //! The rules are those of the standard, as numpy applies them. If any element is a string, all become
 //! strings. Otherwise the type is the first present of complex, float, integer, boolean.
 
+use asdf_tree::yaml::event::Mark;
+use asdf_tree::yaml::survey::{self, ElementTypes};
+
 use super::{ByteOrder, Datatype, Ndarray, Scalar, Shape, Source};
-use crate::yaml::event::Mark;
-use crate::yaml::survey::{self, ElementTypes};
 
 /// The widths that numpy gives numbers in an array of strings, in characters.
 const TRUTH_VALUE: u64 = 5;

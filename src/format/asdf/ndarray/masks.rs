@@ -1,7 +1,8 @@
 //! Checks whether a mask fits its array, by numpy's rules.
 
+use asdf_tree::yaml::survey::{self, TreeNode};
+
 use super::{Datatype, INLINE_KEY, Inline, Mask, Ndarray, Result, Scalar, Source, fault, is_tag};
-use crate::yaml::survey::{self, TreeNode};
 
 /// Checks the mask of `array`; `mask` is its node.
 pub(super) fn fits(array: &Ndarray, mask: &TreeNode) -> Result<()> {

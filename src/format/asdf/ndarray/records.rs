@@ -5,9 +5,10 @@
 //! that has as many items as there are fields and that numpy accepts as a record. It therefore can't read
 //! some arrays with as many rows as fields.
 
+use asdf_tree::yaml::scalar::Type;
+use asdf_tree::yaml::survey::{Leaves, NodeContent, TreeNode};
+
 use super::{Datatype, Field, Result, Scalar, Shape, elements, fault};
-use crate::yaml::scalar::Type;
-use crate::yaml::survey::{Leaves, NodeContent, TreeNode};
 
 /// Checks that the rows have equal lengths and that every value fits its field. Returns the lengths of the
 /// array's dimensions; `None` if the array is empty or too large to be read. If `strict`, fails for arrays

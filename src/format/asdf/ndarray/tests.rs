@@ -1,7 +1,8 @@
+use asdf_tree::yaml::document::Document;
+use asdf_tree::yaml::survey::nodes;
+
 use super::*;
 use crate::content::Text;
-use crate::yaml::document::Document;
-use crate::yaml::survey::nodes;
 
 /// Reads the last ndarray in a text.
 fn read(text: &str) -> Result<Ndarray> {

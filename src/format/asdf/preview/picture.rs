@@ -3,12 +3,13 @@
 use std::ops::Range;
 use std::sync::{Arc, Mutex, OnceLock};
 
+use seekable::cache::{Bytes, Cache, ContentId};
+use seekable::error::{Error, Result};
+
 use super::super::arrays::Elements;
 use super::levels::Scale;
 use super::plane::{Plane, Shown};
-use crate::cache::{Bytes, Cache, ContentId};
 use crate::content::{Content, SharedBytes, Soundness, png};
-use crate::error::{Error, Result};
 
 /// A picture as a file.
 #[derive(Debug)]

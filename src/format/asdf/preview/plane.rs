@@ -8,11 +8,12 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
+use seekable::error::{Error, Result};
+
 use super::super::arrays::{Elements, Order};
 use super::super::ndarray::{Datatype, Scalar};
 use crate::content::numbers::{ToNumber, to_number};
 use crate::content::{Content, Strided, on_server, read_exact_at};
-use crate::error::{Error, Result};
 
 /// Maximum number of pixels in each direction.
 const MAX_SIDE: u64 = 1024;

@@ -5,8 +5,9 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use seekable::error::{Error, Result};
+
 use crate::content::{Content, read_exact_at};
-use crate::error::{Error, Result};
 
 /// Bytes of a chunk's header.
 const HEADER: u64 = 25;

@@ -1,10 +1,10 @@
+use seekable::cache::Cache;
+use seekable::source::MemorySource;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::cache::Cache;
 use crate::content::read_exact_at;
 use crate::format::Context;
-use crate::source::MemorySource;
 
 const HEAD: &str = "#ASDF 1.0.0\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/core/\n---\n";
 

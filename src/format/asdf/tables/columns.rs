@@ -3,6 +3,8 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use seekable::error::{Error, Result};
+
 use super::super::arrays::{Elements, Order, equal_to, file_of};
 use super::super::ndarray::{ByteOrder, Datatype, Field, Ndarray, Number, Scalar};
 use super::super::view::AsdfFile;
@@ -12,7 +14,6 @@ use super::times::{Decision, Times};
 use crate::content::dir::{File, Renewal, Signature};
 use crate::content::parquet::{Column, Element, Facts, ParquetTable, SharedStatistics, Values};
 use crate::content::{Content, Gather, Text};
-use crate::error::{Error, Result};
 
 /// Returns the file of a table.
 pub(super) fn file(

@@ -1,8 +1,9 @@
 //! The `meta` of a table as YAML on one line, for `table_meta_yaml`.
 
+use asdf_tree::yaml::scalar::Type;
+use asdf_tree::yaml::survey::{NodeContent, TreeNode};
+
 use crate::content::parquet::quoted;
-use crate::yaml::scalar::Type;
-use crate::yaml::survey::{NodeContent, TreeNode};
 
 /// Maximum length of the text, in bytes.
 const MAX_LEN: usize = 64 << 10;

@@ -3,11 +3,12 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use asdf_tree::yaml::survey::{NodeContent, TreeNode};
+
 use super::super::ndarray::{self, INLINE_KEY, Ndarray};
 use super::super::units;
 use super::times::{Times, default_scale};
 use crate::content::parquet::Facts;
-use crate::yaml::survey::{NodeContent, TreeNode};
 
 /// Maximum number of nodes of a column that are visited.
 pub(super) const MAX_VISITED: usize = 1 << 12;

@@ -1,9 +1,10 @@
 //! Spectra and one-dimensional cubes as tables.
 
+use asdf_tree::yaml::survey::{NodeContent, TreeNode};
+
 use super::super::units;
 use super::search::{Source, arrays_in};
 use crate::content::parquet::Facts;
-use crate::yaml::survey::{NodeContent, TreeNode};
 
 /// Tag prefixes of spectra of specutils.
 const SPECTRA: [&str; 2] =

@@ -4,6 +4,9 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use asdf_tree::yaml::event::Mark;
+use asdf_tree::yaml::survey::{Alias, PathId, Paths, Step, TreeNode, WantedNode};
+
 use super::super::arrays::{IMAGES, NodePaths};
 use super::super::computed::Computed;
 use super::super::ndarray::{self, Datatype, Ndarray};
@@ -17,8 +20,6 @@ use crate::content::parquet::{Facts, SharedStatistics};
 use crate::content::path_dir::{Item, Items};
 use crate::content::path_tree::{Id, PathTree};
 use crate::format::{Defect, Severity};
-use crate::yaml::event::Mark;
-use crate::yaml::survey::{Alias, PathId, Paths, Step, TreeNode, WantedNode};
 
 /// Maximum number of columns.
 const MAX_COLUMNS: usize = 1 << 15;

@@ -3,6 +3,9 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use asdf_tree::yaml::survey::{PathId, Paths, TreeNode, WantedNode};
+use seekable::error::{Error, Result};
+
 use super::arrays::{ArrayPart, Elements, NodePaths, file_of_all, surveyed};
 use super::computed::Computed;
 use super::ndarray::{self, Datatype, Ndarray};
@@ -12,8 +15,6 @@ use crate::content::dir::{File, Node, Renewal};
 use crate::content::numbers::to_number;
 use crate::content::path_dir::{Item, Items, PathDir};
 use crate::content::{Content, Text, read_exact_at};
-use crate::error::{Error, Result};
-use crate::yaml::survey::{PathId, Paths, TreeNode, WantedNode};
 
 const TAG: &str = "tag:astropy.org:astropy/table/table-1.";
 const ENDING: &str = ".csv";

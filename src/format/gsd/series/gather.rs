@@ -2,12 +2,13 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use seekable::error::{Error, Kind, Result};
+use seekable::source::{Source, read_up_to};
+
 use super::super::entry::IndexEntry;
 use super::super::file::GsdFile;
 use super::pass::NameChunks;
 use crate::content::{Content, Soundness, Stored, fill};
-use crate::error::{Error, Kind, Result};
-use crate::source::{Source, read_up_to};
 
 /// Chunks that are looked up at once.
 pub(super) const BATCH: u64 = 4096;

@@ -4,9 +4,10 @@
 //! of every n-th chunk. All checkpoints together take at most 1 MiB; beyond that, every other checkpoint is
 //! dropped. If the file has grown, a pass continues where the pass over the older version ended.
 
+use seekable::error::Result;
+
 use super::super::entry::IndexEntry;
 use super::super::file::GsdFile;
-use crate::error::Result;
 
 /// Maximum checkpoints of all names together.
 const MAX_CHECKPOINTS: usize = 1 << 17;

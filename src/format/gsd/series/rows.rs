@@ -5,6 +5,9 @@
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
+use seekable::error::{Error, Kind, Result};
+use seekable::source::read_up_to;
+
 use super::super::entry::{self, IndexEntry};
 use super::super::file::GsdFile;
 use super::super::schema::{Numbers, Quantity, Rule};
@@ -13,8 +16,6 @@ use super::numbers;
 use super::pass::NameRows;
 use crate::content::parquet::{Column, Element, Values};
 use crate::content::{Content, Datatype, Scalar, Soundness, Stored, fill, npy};
-use crate::error::{Error, Kind, Result};
-use crate::source::read_up_to;
 
 /// Maximum length of a text that is a row.
 const MAX_TEXT: u64 = 1 << 16;

@@ -4,8 +4,9 @@ use std::io::Read;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
+use seekable::cache::Cache;
+
 use super::*;
-use crate::cache::Cache;
 use crate::format::Context;
 use crate::local::path::link::LinkPolicy;
 use crate::local::path::{LocalPath, OpenedDirectory};
@@ -23,7 +24,7 @@ struct Test {
 
 impl Test {
     fn new() -> Self {
-        crate::source::count_writes();
+        seekable::source::count_writes();
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.asdf");
         std::fs::write(&path, content(b'1')).unwrap();

@@ -2,14 +2,15 @@
 
 use std::ops::Range;
 
+use seekable::error::Result;
+use seekable::source::Moved;
+use seekable::source::storage::Storage;
+
 use super::{SaveJob, Stopped};
-use crate::error::Result;
 use crate::format::asdf::edit::half_saved::HalfSaved;
 use crate::format::asdf::edit::journal::{Header, Journal, Method};
 use crate::format::asdf::edit::mark::MARK;
 use crate::format::recovery::SaveSide;
-use crate::source::Moved;
-use crate::source::storage::Storage;
 
 impl<S: Storage> SaveJob<'_, S> {
     /// Tells the readers to keep the bytes that the plan overwrites.

@@ -8,15 +8,16 @@
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
+use seekable::error::{Error, Kind};
+use seekable::source::storage::{Extent, Extents, Storage, Watch};
+use seekable::source::{Identity, Moved};
+
 use super::{SaveJob, Stopped, has_new_bytes};
-use crate::error::{Error, Kind};
 use crate::format::asdf::edit::half_saved::{HalfSaved, NewBytes};
 use crate::format::asdf::edit::image::Image;
 use crate::format::asdf::edit::journal::{Header, Journal, Method};
 use crate::format::asdf::edit::plan::GRAIN;
 use crate::format::asdf::edit::sidecar::Sidecars;
-use crate::source::storage::{Extent, Extents, Storage, Watch};
-use crate::source::{Identity, Moved};
 
 /// A source that has all bytes of the new file, and the journal that can still undo the save.
 #[derive(Debug)]

@@ -3,6 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use seekable::source::Identity;
+use seekable::source::storage::{Extent, Extents, Storage, Watch};
+
 use super::confirm::Unconfirmed;
 use super::ranges::{View, differing};
 use super::{Done, PIECE, SaveJob, Stopped, unsuited, unsuited_or_failed};
@@ -17,8 +20,6 @@ use crate::format::asdf::edit::mark;
 use crate::format::asdf::edit::recover::check_believed;
 use crate::format::asdf::edit::saver::Saver;
 use crate::format::asdf::edit::sidecar::{JournalPlace, Sidecars, elsewhere, nowhere};
-use crate::source::Identity;
-use crate::source::storage::{Extent, Extents, Storage, Watch};
 
 /// The least free space for overwriting on a copy-on-write file system: with less it may run out of room for
 /// its own tables.
@@ -432,7 +433,7 @@ impl<S: Storage> SaveJob<'_, S> {
         if self.storage.is_remote(self.file) {
             return Ok(true);
         }
-        let compare = || -> crate::Result<bool> {
+        let compare = || -> seekable::Result<bool> {
             let is_new = half_saved.source_state()? == SourceState::New && half_saved.has_rest()?;
             Ok(is_new && (way != Method::Insert || half_saved.is_inserted()?))
         };

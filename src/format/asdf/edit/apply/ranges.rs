@@ -3,9 +3,10 @@
 use std::io;
 use std::ops::Range;
 
+use seekable::source::storage::Storage;
+
 use super::PIECE;
 use crate::format::asdf::edit::plan::{GRAIN, PlannedChange};
-use crate::source::storage::Storage;
 
 /// The source as it will be once a range is inserted. It can be read before that.
 #[derive(Debug)]

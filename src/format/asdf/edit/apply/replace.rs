@@ -6,6 +6,9 @@
 use std::ffi::OsStr;
 use std::ops::Range;
 
+use seekable::source::Identity;
+use seekable::source::storage::Storage;
+
 use super::{Done, NewFile, PIECE, SaveJob, Stopped, cannot, unsuited_or_failed};
 use crate::format::asdf::edit::SavePlan;
 use crate::format::asdf::edit::image::{Image, name_of_replaced};
@@ -13,8 +16,6 @@ use crate::format::asdf::edit::journal::may_begin;
 use crate::format::asdf::edit::opened::lock_apart;
 use crate::format::asdf::edit::plan::GRAIN;
 use crate::format::asdf::edit::sidecar::{JournalPlace, Sidecars};
-use crate::source::Identity;
-use crate::source::storage::Storage;
 
 /// Bytes copied at once, a multiple of [`GRAIN`].
 const COPIED_AT_ONCE: u64 = 64 << 20;
@@ -31,7 +32,8 @@ impl<S: Storage> SaveJob<'_, S> {
             Ok(file) => {
                 // The new file is in place and complete, but its name may not survive a crash.
                 let error = self.sync_dir(&image.place.dir).err().map(|error| {
-                    crate::Error::from(error).within("the new file is in place, but may not survive a crash")
+                    seekable::Error::from(error)
+                        .within("the new file is in place, but may not survive a crash")
                 });
                 Ok(Done::NewFile(file, error))
             }

@@ -14,13 +14,14 @@
 
 use std::time::Duration;
 
+use seekable::error::{Error, Kind};
+use seekable::source::Identity;
+use seekable::source::storage::Storage;
+
 use super::{NewFile, SaveJob, Stopped, cannot, unsuited, unsuited_or_failed};
-use crate::error::{Error, Kind};
 use crate::format::asdf::edit::image::Image;
 use crate::format::asdf::edit::opened::lease_patiently;
 use crate::format::asdf::edit::plan::PlannedChange;
-use crate::source::Identity;
-use crate::source::storage::Storage;
 
 /// The number of checks for a program that still opens the old file, and the pause between them.
 const LOOKS: u32 = 100;

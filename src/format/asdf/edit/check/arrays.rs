@@ -2,12 +2,15 @@
 
 use std::borrow::Cow;
 
+use asdf_tree::yaml::event::Mark;
+use asdf_tree::yaml::read::each_event_in;
+use asdf_tree::yaml::survey::{
+    self, Broken, PathId, Survey, TextSample, TextSurvey, Wanted, findings, nodes,
+};
+
 use super::{core_schemas, standard};
 use crate::content::Borrowed;
 use crate::format::asdf::ndarray::{self, Ndarray, NodeFault};
-use crate::yaml::event::Mark;
-use crate::yaml::read::each_event_in;
-use crate::yaml::survey::{self, Broken, PathId, Survey, TextSample, TextSurvey, Wanted, findings, nodes};
 
 /// The results of a survey.
 #[derive(Debug)]

@@ -1,9 +1,10 @@
 //! Checks the standard's types other than ndarray, and two keys of the root, against their schemas. Python
 //! asdf up to version 5 opens no file with a node that violates them, and later versions fail on some.
 
+use asdf_tree::yaml::scalar::Type;
+use asdf_tree::yaml::survey::{NodeContent, TreeNode};
+
 use crate::format::asdf::ndarray::NodeFault;
-use crate::yaml::scalar::Type;
-use crate::yaml::survey::{NodeContent, TreeNode};
 
 use super::version::is_version;
 

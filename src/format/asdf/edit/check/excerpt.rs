@@ -1,6 +1,7 @@
 //! Cuts out the line around a place, to be shown with a caret below.
 
-use crate::error::is_unsafe;
+use seekable::error::is_unsafe;
+
 use crate::format::refusal::Excerpt;
 
 /// Characters of a line that are shown.

@@ -1,8 +1,9 @@
 //! Finds what tools habitually drop or change: tags, and scalars that another version of YAML reads
 //! differently.
 
+use asdf_tree::yaml::survey::TextSurvey;
+
 use super::{Draft, Fault, Judgement};
-use crate::yaml::survey::TextSurvey;
 
 /// Advice for lost tags.
 const PUT_BACK: &str = "restore the tags, or use a tool that keeps them: without its tag, Python reads a \

@@ -2,13 +2,14 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
+use asdf_tree::yaml::event::Mark;
+use asdf_tree::yaml::survey::{Broken, Paths, Root, Wrong};
+
 use super::arrays::{ArrayNode, TreeFacts};
 use super::lost;
 use super::prologue::{Prologue, words};
 use super::{BlockSizes, Class, Draft, Fault, Judgement, Old, offset};
 use crate::format::asdf::ndarray::{Ndarray, Source};
-use crate::yaml::event::Mark;
-use crate::yaml::survey::{Broken, Paths, Root, Wrong};
 
 /// Maximum nesting that Python asdf can read. It makes 4 nested calls for each level, and Python allows
 /// 1000 nested calls.

@@ -1,9 +1,10 @@
 mod notes;
 mod texts;
 
+use seekable::source::MemorySource;
+
 use super::*;
 use crate::format::asdf::head;
-use crate::source::MemorySource;
 
 const PROLOGUE: &str =
     "#ASDF 1.0.0\n#ASDF_STANDARD 1.5.0\n# a comment\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n";

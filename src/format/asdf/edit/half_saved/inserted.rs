@@ -10,11 +10,12 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use seekable::error::Result;
+use seekable::source::storage::{Extent, Extents, Storage};
+
 use super::{PIECE, is_zero};
-use crate::error::Result;
 use crate::format::asdf::edit::journal::Journal;
 use crate::format::asdf::edit::unsupported::cannot;
-use crate::source::storage::{Extent, Extents, Storage};
 
 /// The progress of an insertion.
 #[derive(Clone, Debug, PartialEq, Eq)]

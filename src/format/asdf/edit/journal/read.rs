@@ -3,12 +3,12 @@
 use std::io;
 
 use md5::{Digest, Md5};
+use seekable::source::storage::{Extent, Storage};
 
 use super::{
     DIGEST, END, EXTENT, EXTENTS, HEADER, Header, INODE, KEPT, MAGIC, MAX_BYTES, OVERWRITTEN, RANGE, RECORD,
     REST, digest_of, is_undamaged,
 };
-use crate::source::storage::{Extent, Storage};
 
 /// A range of the source, and the place of its bytes in the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

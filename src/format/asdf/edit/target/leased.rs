@@ -3,13 +3,14 @@
 
 use std::io::ErrorKind;
 
-use crate::error::{Error, Kind, Result};
+use seekable::error::{Error, Kind, Result};
+use seekable::source::storage::Storage;
+use seekable::source::{Identity, Readers};
+
 use crate::format::asdf::edit::SavePlan;
 use crate::format::asdf::edit::apply::{Stopped, Unconfirmed, linked, not_leased};
 use crate::format::asdf::edit::opened::{Patience, lease_patiently, open_to_write};
 use crate::format::asdf::edit::plan::PlannedChange;
-use crate::source::storage::Storage;
-use crate::source::{Identity, Readers};
 
 use super::Target;
 

@@ -5,12 +5,13 @@
 
 use std::io;
 
+use seekable::error::{Error, Result};
+use seekable::source::storage::Storage;
+
 use super::{Target, conflict, gone};
-use crate::error::{Error, Result};
 use crate::format::asdf::edit::apply::has_new_bytes;
 use crate::format::asdf::edit::opened::not_writable;
 use crate::format::asdf::edit::plan::PlannedChange;
-use crate::source::storage::Storage;
 
 impl<S: Storage> Target<S> {
     /// Opens the file that has the name, and keeps or takes its lock.

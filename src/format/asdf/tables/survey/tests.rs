@@ -1,9 +1,10 @@
+use asdf_tree::yaml::document::Document;
+
 use super::super::search::MAX_VISITED;
 use super::*;
 use crate::content::{Content, Text};
 use crate::format::asdf::arrays;
 use crate::format::asdf::tables::Tables;
-use crate::yaml::document::Document;
 use std::sync::Arc;
 
 fn found(nodes: &str) -> &'static FoundTables {
