@@ -31,4 +31,3 @@ pub(crate) use gather::Gather;
 pub(crate) use grid::{Division, Grid, GridChunks};
 pub(crate) use interleaved::Interleaved;
 pub(crate) use recoded::{Conversion, Recoded, float16, half};
-pub(crate) use seekable::content::*;

@@ -148,6 +148,8 @@ fn unrecognised(file: &Path, head: &[u8]) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::content::dir::Node;
+    use seekable::content::Content;
     use seekable::source::MemorySource;
 
     #[test]
@@ -160,7 +162,7 @@ mod tests {
         let file = note::Note.open(source, &Context::new(Arc::new(Cache::new(1 << 20)))).unwrap();
         let text = |content: &dyn Content| {
             let mut bytes = vec![0; content.len() as usize];
-            crate::content::read_exact_at(content, 0, &mut bytes).unwrap();
+            seekable::content::read_exact_at(content, 0, &mut bytes).unwrap();
             String::from_utf8(bytes).unwrap()
         };
         assert_eq!(text(&*file.tree()), "bytes: 5\n");

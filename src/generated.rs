@@ -8,12 +8,12 @@ use std::hash::Hasher;
 use std::sync::Arc;
 
 use seekable::cache::Cache;
+use seekable::content::{Content, Text};
 use seekable::decode::{Decoded, Decoder, Sequential};
 use seekable::error::Result;
 use twox_hash::XxHash64;
 
 use crate::content::dir::{File, Renewal, Signature};
-use crate::content::{Content, Text};
 
 /// Maximum length of a text that is kept, in bytes.
 const SMALL: usize = 256 << 10;
@@ -171,7 +171,7 @@ impl Decoder for Generating {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::content::read_exact_at;
+    use seekable::content::read_exact_at;
 
     #[derive(Debug)]
     struct Counting(u32);

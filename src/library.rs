@@ -26,9 +26,10 @@ pub use crate::content::{ByteOrder, Datatype, Field};
 use seekable::error::{Error, Kind, Result};
 use seekable::source::{MemorySource, Source};
 
-use crate::content::Content;
+use seekable::content::Content;
+use seekable::content::read_exact_at;
+
 use crate::content::dir::{Dir, Node};
-use crate::content::read_exact_at;
 use crate::format::editor::{SaveTarget, TextVersion};
 use crate::format::recovery::RecoveryPolicy;
 use crate::format::{self, ArrayFacts, Container, Context, Defect, Footprint, TreeJson};

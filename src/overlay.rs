@@ -43,7 +43,8 @@ use seekable::error::{Error, Result, errno};
 use seekable::source::SourceVersion;
 use seekable::sync::{Rank, RankedMutex, locked, locked_at_once};
 
-use crate::content::{Content, read_exact_at};
+use seekable::content::{Content, read_exact_at};
+
 use crate::format::Editor;
 use crate::format::editor::{EditContext, TextVersion};
 use crate::format::view_names;

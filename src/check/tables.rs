@@ -13,9 +13,10 @@ use seekable::cache::store::Store;
 use seekable::error::Error;
 use seekable::error::one_line;
 
+use seekable::content::{Content, read_through};
+
 use super::Status;
 use super::summary::Summary;
-use crate::content::{Content, read_through};
 use crate::files::{FilesToRead, Found};
 use crate::format::{self, Context};
 use crate::progress::Progress;

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use seekable::cache::Cache;
+use seekable::content::read_exact_at;
 use seekable::error::one_line;
 use seekable::error::{Error, Kind, Result};
 use seekable::source::NoReaders;
@@ -18,7 +19,6 @@ use signal_hook::consts::{SIGINT, SIGQUIT};
 use signal_hook::flag::register_conditional_default;
 
 use super::{complain, dry_run, exit, print, usage};
-use crate::content::read_exact_at;
 use crate::daemon::FileMount;
 use crate::format::editor::{EditContext, SaveTarget, Saved, TextVersion};
 use crate::format::recovery::{self, Recovered, SaveSide};

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{ByteOrder, Content, Datatype};
+use seekable::content::Content;
+
+use super::{ByteOrder, Datatype};
 
 /// Elements, and how they are read.
 #[derive(Clone, Debug)]
@@ -62,7 +64,7 @@ impl Array {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::content::Text;
+    use seekable::content::Text;
 
     #[test]
     fn an_element_is_found_by_its_index() {

@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use seekable::error::{Error, Result};
 
-use super::{Content, fill, read_exact_at};
+use seekable::content::{Content, fill, read_exact_at};
 
 /// Number of elements read at once.
 const SPAN: usize = 64 << 10;
@@ -236,7 +236,7 @@ impl Content for Blanked {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::content::{Slice, Soundness, Text};
+    use seekable::content::{Slice, Soundness, Text};
     use seekable::source::{MemorySource, Source};
 
     fn text(bytes: &[u8]) -> Arc<dyn Content> {

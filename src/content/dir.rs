@@ -11,7 +11,7 @@ use std::sync::Arc;
 use seekable::error::{Error, Result};
 use seekable::source::Time;
 
-use super::Content;
+use seekable::content::Content;
 
 /// A directory with entries that are found on demand.
 pub trait Dir: Send + Sync + fmt::Debug {

@@ -12,9 +12,10 @@ use std::sync::Arc;
 
 use seekable::error::{Error, Result};
 
+use seekable::content::{Content, Strided, fill, read_exact_at};
+
 use self::gather_cache::GatherCache;
 use self::slab::Slab;
-use super::{Content, Strided, fill, read_exact_at};
 
 mod gather_cache;
 mod slab;
@@ -259,7 +260,7 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
 
     use super::*;
-    use crate::content::Text;
+    use seekable::content::Text;
 
     fn bytes(len: u8) -> Arc<dyn Content> {
         Arc::new(Text::new((0..len).collect::<Vec<u8>>()))

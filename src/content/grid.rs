@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use seekable::error::{Error, Result};
 
-use super::{Content, Soundness, fill};
+use seekable::content::{Content, Soundness, fill};
 
 /// Runs of fewer bytes are copied out of a window of the chunk, which has this length. Where chunks are narrow, the rows of a
 /// read need the same few bytes of each chunk again and again.
@@ -268,7 +268,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::content::{Text, read_exact_at};
+    use seekable::content::{Text, read_exact_at};
 
     #[derive(Debug)]
     struct Texts(Vec<Option<Vec<u8>>>);

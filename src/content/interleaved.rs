@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use seekable::error::{Error, Result};
 
-use super::{Content, fill, read_exact_at};
+use seekable::content::{Content, fill, read_exact_at};
 
 /// Maximum size of rows built at once, in bytes, unless a single row is longer.
 const SPAN: u64 = 256 << 10;
@@ -101,7 +101,7 @@ impl Content for Interleaved {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::content::{Slice, Soundness, Text};
+    use seekable::content::{Slice, Soundness, Text};
     use seekable::source::{MemorySource, Source};
 
     fn column(bytes: &[u8], width: u64) -> (Arc<dyn Content>, u64) {

@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use seekable::error::Result;
 
+use seekable::content::{Content, Pieces, Text};
+
 use super::literal::tuple;
-use super::{Array, ByteOrder, Content, Datatype, Pieces, Text};
+use super::{Array, ByteOrder, Datatype};
 
 /// The first bytes of a file.
 const MAGIC: &[u8] = b"\x93NUMPY";

@@ -21,11 +21,12 @@ use std::sync::{Arc, OnceLock};
 
 use seekable::error::{Error, Result};
 
+use seekable::content::{Content, SharedBytes, Soundness, Stored, copy_from, fill, read_exact_at};
+
 use self::footer::Footer;
 use self::layout::{Group, Page};
 use self::statistics::ChunkStatistics;
 use self::values::ColumnShape;
-use super::{Content, SharedBytes, Soundness, Stored, copy_from, fill, read_exact_at};
 
 mod flatbuffer;
 mod footer;

@@ -148,9 +148,9 @@ fn number(name: &OsStr) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::content::Text;
     use crate::content::dir::File;
     use crate::content::shared_path::SharedPath;
+    use seekable::content::Text;
 
     fn dir(paths: &[&str]) -> PathDir<u8> {
         let item = |(path, what): (&&str, u8)| {

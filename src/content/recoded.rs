@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use seekable::error::{Error, Result};
 
-use super::{Content, fill};
+use seekable::content::{Content, fill};
 
 /// Size of elements converted at once, in bytes, if they can't be converted in place.
 const SPAN: usize = 256 << 10;
@@ -382,7 +382,7 @@ impl Content for Recoded {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::content::{Slice, Soundness, Text};
+    use seekable::content::{Slice, Soundness, Text};
     use seekable::source::{MemorySource, Source};
 
     fn all(content: &dyn Content, piece: usize) -> Vec<u8> {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use seekable::error::{Error, Result};
 
-use crate::content::{Content, Soundness};
+use seekable::content::{Content, Soundness};
 
 /// Maximum number of dimensions of an array: NumPy's limit before version 2.0.
 pub(crate) const MAX_DIMENSIONS: usize = 32;
@@ -228,7 +228,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::content::{Text, read_exact_at};
+    use seekable::content::{Text, read_exact_at};
 
     /// Returns the tiles of an array, built item by item with padding.
     pub(crate) fn tiles_of(array: &[u8], original: &[u64], shape: &[u64], item_size: u64) -> Vec<u8> {

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use seekable::codec::blosc::{Buffers, Payload};
 use seekable::error::{Error, Result};
 
+use seekable::content::Content;
+
 use super::{Defect, Severity};
-use crate::content::Content;
 use crate::content::dir::{Dir, EntryKind, File, Node, Renewal, Signature};
 
 /// Name of the one array.

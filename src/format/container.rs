@@ -10,9 +10,10 @@ use seekable::cache::Cache;
 use seekable::error::{Error, Kind, Result};
 use seekable::source::{Reach, Source, SourceStat, UrlOpener};
 
+use seekable::content::Content;
+
 use super::array_facts::ArrayFacts;
 use super::footprint::Footprint;
-use crate::content::Content;
 use crate::content::dir::{Attributes, File, Node};
 
 /// Number of bytes at the start of a file that are enough to recognise every format.

@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use md5::{Digest, Md5};
+use seekable::content::{Content, read_exact_at};
 use seekable::error::{Error, Kind, Result};
 use seekable::source::storage::{HeldDir, Rights, Storage, System};
 use seekable::source::{FileSource, SourceVersion};
 use seekable::user_dirs::STATE;
 
 use super::refusal::Problem;
-use crate::content::{Content, read_exact_at};
 use crate::history::History;
 
 /// Bytes hashed at once.

@@ -3,11 +3,11 @@
 use std::cell::RefCell;
 
 use fuser::ReplyData;
+use seekable::content::Content;
 use seekable::error::{Error, Kind, Result};
 use seekable::source::Lent;
 
 use super::reply;
-use crate::content::Content;
 use crate::vfs::{OverlayWriter, ReadBytes, ReadHandle, Reading};
 
 /// Minimum length at which stored bytes are passed from the mapping to the kernel without a copy. For shorter

@@ -40,6 +40,8 @@ use asdf_tree::product;
 use asdf_tree::product::FileSummary;
 use seekable::error::{Error, Kind, Result};
 
+use seekable::content::{Content, copy_from};
+
 use self::arrays::{ArrayRow, Views};
 use self::html::{escape, link};
 use self::outline::TreeHtml;
@@ -47,7 +49,7 @@ use self::sample::Budget;
 use super::outline::Outline;
 use super::{ContainerBlocks, InfoForm, blocks_line, data_size, facts_of_displayed, leaves};
 use crate::content::dir::{File, Renewal};
-use crate::content::{Content, copy_from, literal};
+use crate::content::literal;
 use crate::format::Container;
 
 const STYLE: &str = include_str!("page/style.css");

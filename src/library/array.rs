@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use seekable::error::{Error, Kind, Result};
 
-use crate::content::{self, ByteOrder, Content, Datatype, Gather, float16, read_exact_at};
+use seekable::content::{Content, read_exact_at};
+
+use crate::content::{self, ByteOrder, Datatype, Gather, float16};
 
 /// Number of bytes that are read at once.
 const PIECE: usize = 256 << 10;

@@ -4,7 +4,8 @@ use std::collections::HashSet;
 
 use seekable::error::{Error, Result};
 
-use crate::content::read_through;
+use seekable::content::read_through;
+
 use crate::format::{self, Container, Defect, Severity, Verified};
 use crate::progress::Progress;
 

@@ -17,12 +17,12 @@ use std::sync::Arc;
 
 use seekable::error::{Error, Result, one_line};
 
+use seekable::content::{Content, checksum, read_exact_at, short_number};
+
 use super::copy::{self, CopyTarget, Failure};
 use super::{Look, again};
 use crate::content::numbers::{bits, integer};
-use crate::content::{
-    ByteOrder, Content, Scalar, ScalarKind, array, checksum, float16, literal, read_exact_at, short_number,
-};
+use crate::content::{ByteOrder, Scalar, ScalarKind, array, float16, literal};
 use crate::local::stat::FileKind;
 use crate::vfs::ReadHandle;
 
@@ -447,7 +447,8 @@ impl std::fmt::Display for Value {
 mod tests {
     use super::*;
     use crate::content::ByteOrder::{Big, Little};
-    use crate::content::{Datatype, Text};
+    use crate::content::Datatype;
+    use seekable::content::Text;
 
     #[test]
     fn a_type_is_a_number_or_another_one() {

@@ -5,7 +5,8 @@ use std::str::FromStr;
 
 use seekable::error::{Error, Kind, Result};
 
-use crate::content::next_data;
+use seekable::content::next_data;
+
 use crate::vfs::ReadHandle;
 
 /// Bytes read at once, as in `cat`: few enough to stay in the CPU cache until they are written.

@@ -20,7 +20,8 @@ use seekable::error::{self, Error, Result};
 use seekable::source::{Source, SourceVersion};
 use seekable::sync::{Rank, Ranked, RankedMutex, locked};
 
-use crate::content::Text;
+use seekable::content::Text;
+
 use crate::format::Container;
 use crate::format::recovery::RecoveryPolicy;
 use crate::local::location::Location;

@@ -18,10 +18,10 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::GenerationSource;
+use seekable::content::Content;
 use seekable::error::Result;
 use seekable::source::{Source, SourceVersion, Time};
 
-use crate::content::Content;
 use crate::format::Container;
 use crate::mounted::verify::Checks;
 use crate::view::PageMemo;

@@ -15,7 +15,8 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use seekable::error::{Result, errno};
 use seekable::sync::{RankedMutex, locked};
 
-use crate::content::{Content, Text};
+use seekable::content::{Content, Text};
+
 use crate::format::refusal::Refusal;
 use crate::local::stat::{FileKind, Stat, Time};
 
@@ -337,7 +338,7 @@ impl Body {
         let mut text = vec![0; usize::try_from(self.size).map_err(|_| errno(libc::EFBIG))?];
         match &self.backing {
             Backing::File(file) => file.read_exact_at(&mut text, 0)?,
-            Backing::Text(own) => crate::content::read_exact_at(own, 0, &mut text)?,
+            Backing::Text(own) => seekable::content::read_exact_at(own, 0, &mut text)?,
             _ => return Err(errno(libc::EINVAL)),
         }
         Ok(text)
@@ -366,7 +367,7 @@ impl Body {
         while at < self.size {
             let len = usize::try_from(self.size - at).map_or(PIECE, |rest| rest.min(PIECE));
             file.read_exact_at(&mut own[..len], at)?;
-            crate::content::read_exact_at(other, at, &mut others[..len])?;
+            seekable::content::read_exact_at(other, at, &mut others[..len])?;
             if own[..len] != others[..len] {
                 return Ok(false);
             }
@@ -401,7 +402,7 @@ pub(crate) fn copy(text: &dyn Content, file: &File) -> Result<()> {
     let mut at = 0;
     while at < text.len() {
         let len = usize::try_from(text.len() - at).map_or(PIECE, |rest| rest.min(PIECE));
-        crate::content::read_exact_at(text, at, &mut piece[..len])?;
+        seekable::content::read_exact_at(text, at, &mut piece[..len])?;
         file.write_all_at(&piece[..len], at)?;
         at += len as u64;
     }

@@ -11,7 +11,8 @@ use seekable::error::Result;
 use seekable::source::storage::close_later;
 use seekable::sync::{locked, locked_at_once};
 
-use crate::content::Content;
+use seekable::content::Content;
+
 use crate::local::stat::Time;
 use crate::overlay::file::{Backing, OverlayFile, now};
 use crate::overlay::{Overlay, OverlayState};

@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 use seekable::error::{Error, Result, errno, printable};
 use seekable::sync::locked;
 
-use crate::content::Text;
+use seekable::content::Text;
+
 use crate::format::editor::TextVersion;
 use crate::format::refusal::Refusal;
 use crate::overlay::draft::Draft;

@@ -59,7 +59,7 @@ impl Test {
         let overlay = LazyOverlay::default().overlay(&position, &shared).unwrap().unwrap();
         let saved = overlay.saved_text().unwrap();
         let mut text = vec![0; saved.len() as usize];
-        crate::content::read_exact_at(&*saved, 0, &mut text).unwrap();
+        seekable::content::read_exact_at(&*saved, 0, &mut text).unwrap();
         Self { overlay, source, text: String::from_utf8(text).unwrap(), _folder: folder }
     }
 

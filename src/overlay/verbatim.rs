@@ -11,7 +11,8 @@ use std::sync::{Arc, Weak};
 use seekable::error::Result;
 use seekable::sync::locked;
 
-use crate::content::Text;
+use seekable::content::Text;
+
 use crate::local::stat::Time;
 use crate::overlay::file::{Backing, Body, OverlayFile, Payer, Whole};
 use crate::overlay::{Overlay, OverlayState};

@@ -23,7 +23,8 @@ use std::sync::{Arc, Mutex};
 use seekable::error::{Result, errno};
 use seekable::sync::locked;
 
-use crate::content::Content;
+use seekable::content::Content;
+
 use crate::format::Editor;
 use crate::overlay::file::{Backing, Body, OverlayFile, Payer, Whole};
 use crate::overlay::{Overlay, OverlayState};

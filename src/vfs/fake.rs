@@ -9,8 +9,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use seekable::error::{Error, Kind, Result};
 use seekable::source::{Source, SourceStat, read_up_to};
 
+use seekable::content::{Content, Slice};
+
 use crate::content::dir::Attributes;
-use crate::content::{Content, Slice};
 use crate::format::{Block, Container, Defect, Fact, FactValue, Facts, Verified, Views};
 
 /// Number of times that files were opened or verified.

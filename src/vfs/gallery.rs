@@ -9,7 +9,8 @@ use std::sync::{Arc, OnceLock, Weak};
 use seekable::error::{Result, errno};
 use seekable::sync::locked;
 
-use crate::content::{Content, copy_from};
+use seekable::content::{Content, copy_from};
+
 use crate::info;
 use crate::info::page::gallery::{GalleryFacts, GalleryNames, GalleryPage};
 use crate::local::detect::{EntryForm, EntryPosition};

@@ -18,7 +18,8 @@ use seekable::error::Result;
 use seekable::sync::locked;
 use seekable::workers::Workers;
 
-use crate::content::SharedBytes;
+use seekable::content::SharedBytes;
+
 use crate::vfs::Ino;
 
 /// Maximum total size in bytes of the buffers that wait to be stored; further buffers are not stored.

@@ -6,8 +6,9 @@ use seekable::error::{Error, Kind, Result};
 use seekable::source::Source;
 use seekable::sync::locked;
 
+use seekable::content::{Content, SharedBytes, Soundness};
+
 use crate::content::dir::{self, Dir, File, Keeping, Renewal, RenewalKey};
-use crate::content::{Content, SharedBytes, Soundness};
 use crate::mounted::file::MountedFile;
 use crate::mounted::file::verification::are_proven;
 use crate::mounted::generation::HeldGeneration;

@@ -18,7 +18,8 @@ use std::sync::Arc;
 
 use seekable::error::Result;
 
-use crate::content::{Content, copy_from, is_printable};
+use seekable::content::{Content, copy_from, is_printable};
+
 use crate::format::{ArrayPaths, Block, Container, FactValue, Facts, Verified};
 
 /// Bytes per line, including the line break.
@@ -242,9 +243,9 @@ fn quoted(text: &str, room: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::content::read_exact_at;
     use crate::format::{Defect, Fact, Views};
     use crate::view::status::{Status, Writing};
+    use seekable::content::read_exact_at;
     use seekable::error::Error;
     use seekable::source::{Source, SourceStat};
 
@@ -287,7 +288,7 @@ mod tests {
             "yes: \"no\"".to_owned()
         }
         fn tree(&self) -> Arc<dyn Content> {
-            Arc::new(crate::content::Text::default())
+            Arc::new(seekable::content::Text::default())
         }
         fn block_count(&self) -> Result<usize> {
             Ok(self.0.len())

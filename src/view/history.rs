@@ -5,8 +5,9 @@ use std::sync::{Arc, OnceLock};
 
 use seekable::error::{Error, Result};
 
+use seekable::content::{Content, copy_from, read_exact_at};
+
 use crate::content::dir::{Dir, EntryKind, File, Node, Renewal, Signature};
-use crate::content::{Content, copy_from, read_exact_at};
 use crate::format::editor::SaveTarget;
 use crate::history::{Digest, History, Save};
 

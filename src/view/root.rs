@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use seekable::error::Result;
 
-use crate::content::Text;
+use seekable::content::Text;
+
 use crate::content::dir::{Dir, EntryKind, File, Node, Renewal};
 use crate::format::Container;
 use crate::history::History;

@@ -6,8 +6,9 @@
 
 use seekable::error::Result;
 
+use seekable::content::{Content, read_exact_at};
+
 use super::{APART, Axis};
-use crate::content::{Content, read_exact_at};
 
 /// Size of a line of a tile, and of a tile, in bytes.
 const LINE: u64 = 8 << 10;

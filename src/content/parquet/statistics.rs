@@ -13,11 +13,12 @@ use std::sync::{Arc, OnceLock};
 
 use seekable::error::Result;
 
+use seekable::content::read_exact_at;
+
 use super::Leaf;
 use super::thrift::{Writer, varint_len};
 use super::values::{ColumnShape, Element};
 use crate::content::float16;
-use crate::content::read_exact_at;
 
 /// Maximum number of bytes of a table that are read for its statistics, where a byte of text counts
 /// [`TEXT_COST`] times. Columns that would exceed it have no statistics.
@@ -357,10 +358,10 @@ fn extend_texts(found: &mut Option<Extremes<Vec<u8>>>, text: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::content::Text;
+    use seekable::content::Text;
 
     fn leaf(element: Element, bytes: Vec<u8>, missing: Option<Vec<u8>>) -> Leaf {
-        let content = |bytes| Arc::new(Text::new(bytes)) as Arc<dyn crate::content::Content>;
+        let content = |bytes| Arc::new(Text::new(bytes)) as Arc<dyn seekable::content::Content>;
         let nullable = missing.is_some();
         Leaf {
             path: vec!["a".to_owned()],

@@ -1,5 +1,6 @@
+use seekable::content::Text;
+
 use super::*;
-use crate::content::Text;
 
 fn content(bytes: Vec<u8>) -> Arc<dyn Content> {
     Arc::new(Text::new(bytes))

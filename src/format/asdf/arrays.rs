@@ -18,8 +18,9 @@ use std::time::Instant;
 
 use seekable::error::{self, Error, Result};
 
+use seekable::content::Content;
+
 use super::view::{AsdfFile, Collector, Directory, SILENT, View};
-use crate::content::Content;
 use crate::content::dir::{Attributes, File, Node};
 use crate::content::path_dir::{Item, PathDir};
 use crate::format::Defect;

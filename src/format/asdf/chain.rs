@@ -37,7 +37,8 @@ use seekable::cache::Cache;
 use seekable::codec::{self, Codec, StoredStream};
 use seekable::error::{Error, Result};
 
-use crate::content::Content;
+use seekable::content::Content;
+
 use crate::content::tile::{Tiled, Tiling};
 use crate::format::asdf::quantize::{Float, Quantized};
 pub(crate) use document::HEAD;
@@ -203,7 +204,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::content::{Text, read_exact_at};
+    use seekable::content::{Text, read_exact_at};
 
     pub(super) fn chain(text: &str) -> Result<EncodingChain> {
         parse(format!("--- {text}\n...\n").as_bytes()).map(|(chain, _)| chain)

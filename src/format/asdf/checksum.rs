@@ -7,8 +7,9 @@
 
 use seekable::error::{Result, if_readable};
 
+use seekable::content::{Content, md5_of};
+
 use super::header::{Header, Layout};
-use crate::content::{Content, md5_of};
 use crate::format::Verified;
 
 /// Verifies `header`'s checksum. `decoded` is called only if the stored bytes do not match it.

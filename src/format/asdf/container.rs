@@ -8,12 +8,13 @@ use asdf_tree::yaml::document::Document;
 use seekable::error::Result;
 use seekable::source::{Source, SourceStat};
 
+use seekable::content::Content;
+
 use super::arrays;
 use super::check;
 use super::head::NAME;
 use super::image_facts;
 use super::view::{AsdfFile, View};
-use crate::content::Content;
 use crate::content::dir::{Attributes, File, Node};
 use crate::format::{
     ArrayFacts, ArrayPaths, Block, Container, Defect, FactValue, Footprint, Verified, Views,

@@ -8,13 +8,14 @@ use std::sync::Arc;
 
 use seekable::error::{Error, Result};
 
+use seekable::content::{Content, Pieces, Text};
+
 use super::external::{split, unescaped};
 use super::header::{Generation, Header};
 use super::ndarray;
 use super::sources::{Mention, Sources, Target, replaced, sources};
 use super::view::{AsdfFile, View};
 use crate::content::dir::{Dir, EntryKind, File, Node, Renewal, Signature};
-use crate::content::{Content, Pieces, Text};
 use crate::format::{Defect, Severity};
 
 const ENDING: &str = ".asdf";

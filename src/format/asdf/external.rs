@@ -10,8 +10,9 @@ use std::sync::Arc;
 use seekable::error::{Error, Kind, Result};
 use seekable::source::{Source, SourceVersion};
 
+use seekable::content::{Content, Soundness, Strided};
+
 use super::stored::StoredFile;
-use crate::content::{Content, Soundness, Strided};
 
 /// Splits a URI into the part before `#` and the fragment.
 pub(super) fn split(uri: &str) -> (&str, Option<&str>) {

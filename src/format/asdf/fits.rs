@@ -29,11 +29,12 @@ use std::sync::Arc;
 
 use seekable::error::{Result, if_readable};
 
+use seekable::content::Text;
+
 use super::arrays::{self, ArrayEntry, ArrayPart, Elements, Masked, elements_of, file_of_all, file_of_mask};
 use super::ndarray::Datatype;
 use super::same_paths::{self, Dirs, FileOrLink};
 use super::view::{AsdfFile, Collector, Directory, View};
-use crate::content::Text;
 use crate::content::dir::{File, Node, Renewal};
 use crate::content::path_dir::{Item, Items, PathDir};
 use crate::content::path_tree::{Id, PathTree};

@@ -11,9 +11,10 @@ use std::sync::Arc;
 use seekable::error::Result;
 use seekable::source::{Source, read_up_to};
 
+use seekable::content::Slice;
+
 use super::head::Head;
 use super::header::{Header, MAX_FIELDS};
-use crate::content::Slice;
 use crate::format::editor::TextVersion;
 
 /// Number of pieces of the data that are sampled, at equal distances from the first to the last byte, and bytes in each.

@@ -6,13 +6,14 @@ use std::sync::Arc;
 
 use seekable::error::{Error, Result, if_readable};
 
+use seekable::content::{Content, Pieces, Slice, Text, any_piece, read_exact_at};
+
 use super::external::{split, unchanged};
 use super::header::{Generation, Layout, STREAMED};
 use super::ndarray;
 use super::sources::{Mention, Target, are_known, replaced, sources};
 use super::view::{AsdfFile, View};
 use crate::content::dir::{File, Node, Renewal, Signature};
-use crate::content::{Content, Pieces, Slice, Text, any_piece, read_exact_at};
 
 /// Maximum number of other files that are held open for `imploded.asdf`.
 const MAX_FILES: usize = 1000;
@@ -216,7 +217,7 @@ mod tests {
             ["source: a.asdf", "{\"source\":'x'}", "source : &a b", "  source:\n    x", "a\nsource: *n"]
         {
             assert!(names(text), "{text}");
-            let far = format!("{}{text}\n", "#".repeat(crate::content::PIECE - 9));
+            let far = format!("{}{text}\n", "#".repeat(seekable::content::PIECE - 9));
             assert!(names(&far), "{text}");
         }
         for text in ["", "source: 0", "{'source': -1}", "sources: x", "the source is x: y"] {

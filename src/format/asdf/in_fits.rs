@@ -18,12 +18,13 @@ use asdf_tree::yaml::event::Mark;
 use seekable::error::{Error, Result};
 use seekable::source::{Source, SourceStat};
 
+use seekable::content::{Content, Slice, Text};
+
 use self::data::HduArray;
 use self::header::{Header, RECORD, read_fully};
 use super::head::recognises;
 use super::ndarray::{ByteOrder, Datatype, FITS, Mask, Ndarray, Number, Shape, Source as ArrayPlace};
 use crate::content::names::ViewNames;
-use crate::content::{Content, Slice, Text};
 use crate::format::{HEAD, ReadAt};
 
 mod check;

@@ -19,10 +19,11 @@ use seekable::cache::Cache;
 use seekable::error::{Error, Result};
 use seekable::workers::turns::in_turn;
 
+use seekable::content::{Content, Text};
+
 use super::kept_document::{KeptDocument, Remade};
 use super::view::{AsdfFile, View};
 use crate::content::dir::{File, Node};
-use crate::content::{Content, Text};
 use crate::format::{Defect, Severity};
 use crate::generated::{Generated, Generator, Measured, Measuring};
 use members::Members;

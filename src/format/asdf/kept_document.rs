@@ -8,7 +8,7 @@ use seekable::cache::{Cache, ContentId, Reservation};
 use seekable::error::Result;
 use seekable::sync::locked;
 
-use crate::content::Content;
+use seekable::content::Content;
 
 /// Length of a tree from which on its document is kept, and from which on it counts in the budget while it is made, in
 /// bytes.

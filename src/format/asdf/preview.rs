@@ -14,13 +14,15 @@ use std::sync::Arc;
 
 use seekable::error::Result;
 
+use seekable::content::{Content, Text, any_piece};
+
 use super::arrays::{self, ArrayEntry, FoundArrays, IMAGES, file_of};
 use super::ndarray::{Datatype, Mask, Ndarray, Number, Scalar, Source};
 use super::same_paths::{FileOrLink, is_mask, with_ending};
 use super::view::{AsdfFile, Directory, View};
 use crate::content::dir::{File, Node};
 use crate::content::path_dir::{Item, Items, PathDir};
-use crate::content::{Content, Text, any_piece, float16, half};
+use crate::content::{float16, half};
 
 mod levels;
 mod picture;

@@ -24,9 +24,9 @@ use std::sync::Arc;
 
 use seekable::error::{Error, Result};
 
-use crate::content::{Content, Soundness, read_exact_at};
 use chunks::{Chunk, Chunks};
 use integer::{SPARE, unpack};
+use seekable::content::{Content, Soundness, read_exact_at};
 
 /// The number of values unpacked at once: at most 64 KiB of packed values.
 const BATCH: u64 = 2048;
@@ -188,7 +188,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::content::Text;
+    use seekable::content::Text;
 
     /// Packs a chunk of values, each a two's complement number in an `i128`. Wider numbers are sign-extended.
     pub(super) fn chunk(bits: u8, offset: f64, scale: f64, values: &[i128]) -> Vec<u8> {

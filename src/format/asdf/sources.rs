@@ -10,9 +10,10 @@ use asdf_tree::yaml::read::each_event_in;
 use asdf_tree::yaml::scalar::{self, Type};
 use seekable::error::{Error, Result};
 
+use seekable::content::{Content, Pieces, Slice, Text, read_exact_at};
+
 use super::ndarray;
 use super::view::AsdfFile;
-use crate::content::{Content, Pieces, Slice, Text, read_exact_at};
 
 /// Maximum number of arrays.
 const MAX_SOURCES: usize = 1 << 17;
@@ -276,7 +277,7 @@ fn text(tree: &dyn Content, range: Range<u64>) -> Result<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::content::Text;
+    use seekable::content::Text;
 
     fn sources(text: &str) -> Sources {
         find(&Text::new(text.as_bytes())).unwrap()

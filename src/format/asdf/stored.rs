@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use lru::LruCache;
 use seekable::codec::{self, Codec, StoredStream, StreamName};
+use seekable::content::{Content, Slice, Soundness};
 use seekable::error::{Error, Kind, Result, if_readable};
 use seekable::source::{Source, SourceStat, read_up_to};
 use seekable::sync::locked;
@@ -17,7 +18,6 @@ use super::growth::Growing;
 use super::head::{self, Head};
 use super::header::{Header, Layout, MAX_FIELDS};
 use super::{checksum, defect, facts};
-use crate::content::{Content, Slice, Soundness};
 use crate::format::{Block, Context, Defect, Facts, Verified};
 
 /// The number of decoded contents kept between two opens of a block, so that its readers share decoded bytes.

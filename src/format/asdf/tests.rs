@@ -4,9 +4,10 @@ use seekable::cache::Cache;
 use seekable::error::{Error, Kind};
 use seekable::source::{MemorySource, UrlOpener};
 
+use seekable::content::read_exact_at;
+
 use super::*;
 use crate::content::dir::{Dir, Node};
-use crate::content::read_exact_at;
 use crate::format::Views;
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -11,12 +11,13 @@ use std::sync::Arc;
 
 use seekable::codec::blosc::metalayer::Layer;
 use seekable::codec::blosc::{FrameChunks, Payload};
+use seekable::content::{Content, Text};
 use seekable::error::{Error, Result};
 use serde_json::Value;
 
 use super::{meta, msgpack};
 use crate::content::tile::{Tiled, Tiling};
-use crate::content::{ByteOrder, Content, Datatype, Division, Grid, GridChunks, Text};
+use crate::content::{ByteOrder, Datatype, Division, Grid, GridChunks};
 use crate::format::dtype::{dtype, elements, shape};
 
 /// The metalayer of an array in chunks and blocks.

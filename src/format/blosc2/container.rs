@@ -7,11 +7,13 @@ use seekable::codec::blosc::{FrameChunks, Payload, frame};
 use seekable::error::{self, Error, Result, if_readable};
 use seekable::source::{Source, SourceStat};
 
+use seekable::content::{Content, Slice, Text, UnreadableText};
+
 use super::array::{Array, B2ND};
 use super::meta::Meta;
 use super::{NAME, elsewhere, facts, tree};
 use crate::content::dir::{Attributes, Node};
-use crate::content::{self, Content, Slice, Text, UnreadableText, npy};
+use crate::content::{self, npy};
 use crate::format::{
     ArrayFacts, ArraySource, Block, Container, Context, Defect, ElementType, IN_BLOCKS, Severity, Views,
     buffered,

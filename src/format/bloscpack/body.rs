@@ -13,13 +13,14 @@ use seekable::codec::blosc::{Buffer, Buffers, DecodedRun, RUN_BUFFERS, RUN_BYTES
 use seekable::error::{Error, Result};
 use seekable::source::Source;
 
+use seekable::content::{Borrowed, Content, Slice};
+
 use super::chain::LocatedChunk;
 use super::checksum::Checksum;
 use super::cursor::Cursor;
 use super::header::{Header, Layout};
 use super::map::ChunkMap;
 use super::places::lasting;
-use crate::content::{Borrowed, Content, Slice};
 
 /// Message for a checksum mismatch.
 pub(crate) const MISMATCH: &str = "its checksum does not match the stored bytes";

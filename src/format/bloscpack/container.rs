@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use lru::LruCache;
 use seekable::codec::blosc::{Buffer, Buffers, DecodedRun, Payload};
+use seekable::content::{Content, Text, UnreadableText};
 use seekable::error::{self, Error, Result, if_readable};
 use seekable::source::{Source, SourceStat};
 
@@ -16,7 +17,7 @@ use super::header::{Header, Layout};
 use super::refs::FileArray;
 use super::{NAME, check, facts, tree};
 use crate::content::dir::{Attributes, File, Node};
-use crate::content::{self, Content, Text, UnreadableText, npy};
+use crate::content::{self, npy};
 use crate::format::references::{self, RefsFile};
 use crate::format::{
     ArrayFacts, ArraySource, Block, Container, Context, Defect, ElementType, Verified, Views, buffered,

@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use seekable::error::Result;
 
+use seekable::content::Content;
+
 use super::entry::IndexEntry;
 use super::facts;
 use super::file::GsdFile;
 use crate::content::dir::{File, Renewal, Signature};
-use crate::content::{Content, npy};
+use crate::content::npy;
 
 /// Returns the file name extension of the chunk.
 pub(crate) fn ending(entry: &IndexEntry) -> &'static str {

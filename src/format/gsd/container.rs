@@ -7,6 +7,8 @@ use seekable::cache::Cache;
 use seekable::error::{Error, Kind, Result, if_readable};
 use seekable::source::{Source, SourceStat};
 
+use seekable::content::{Content, Text, UnreadableText};
+
 use super::arrays::Arrays;
 use super::file::GsdFile;
 use super::lineage::{self, Trace};
@@ -14,7 +16,6 @@ use super::refs::SeriesArrays;
 use super::tables::Tables;
 use super::{NAME, defect, facts, resolved, tree};
 use crate::content::dir::{Attributes, Dir, File, Node};
-use crate::content::{Content, Text, UnreadableText};
 use crate::format::references::{self, RefsFile};
 use crate::format::{ArrayFacts, ArraySource, Block, Container, Defect, ElementType, Views};
 

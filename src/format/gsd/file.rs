@@ -6,12 +6,13 @@ use std::sync::{Arc, OnceLock};
 use seekable::error::{Error, Result};
 use seekable::source::{Source, SourceStat, read_up_to};
 
+use seekable::content::Slice;
+
 use super::entry::{IndexEntry, Limits};
 use super::header::{Header, SIZE};
 use super::index::Index;
 use super::names::Names;
 use super::order::Order;
-use crate::content::Slice;
 
 /// Maximum number of frames beyond the number of index slots: frames without a chunk need no slot. Each frame has a
 /// directory in `arrays/frames/` and one in `arrays/resolved/`, so a damaged number would make a small file endless.

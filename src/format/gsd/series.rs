@@ -16,6 +16,8 @@ use std::sync::{Arc, Mutex};
 
 use seekable::error::{Error, Result, if_readable};
 
+use seekable::content::{Content, read_exact_at};
+
 use super::defect::{GsdDefect, UnequalChunks};
 use super::entry::{Element, IndexEntry};
 use super::file::GsdFile;
@@ -26,7 +28,7 @@ use super::{resolved, schema};
 use crate::content::dir::{Attributes, Dir, EntryKind, File, Node, Renewal, Signature};
 use crate::content::parquet::Column;
 use crate::content::shared_path::SharedPath;
-use crate::content::{ByteOrder, Content, Datatype, npy, read_exact_at};
+use crate::content::{ByteOrder, Datatype, npy};
 use crate::format;
 use gather::{Gather, Of, locked};
 use pass::{Differs, NameChunks, NameRows, Outcome, Pass};

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use seekable::error::Result;
 
+use seekable::content::Content;
+
 use super::file::GsdFile;
 use super::series::Series;
-use crate::content::Content;
 use crate::content::dir::{Dir, EntryKind, File, Node, Renewal, Signature};
 use crate::content::parquet::ParquetTable;
 

@@ -4,10 +4,11 @@ use std::fmt::Write;
 
 use seekable::error::{Result, if_readable};
 
+use seekable::content::is_printable;
+
 use super::file::GsdFile;
 use super::header::{ENTRY, SIZE, SLOT};
 use super::index::SURVEYED;
-use crate::content::is_printable;
 use base64::prelude::{BASE64_STANDARD, Engine};
 
 /// Returns the text. If the index is damaged, only its location is included.

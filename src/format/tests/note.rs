@@ -5,9 +5,10 @@ use std::sync::Arc;
 use seekable::error::Result;
 use seekable::source::{Source, SourceStat};
 
+use seekable::content::{Content, Slice, Text};
+
 use super::{Container, Context, Format, Views};
 use crate::content::dir::{File, Node};
-use crate::content::{Content, Slice, Text};
 
 const HEADER: u64 = 5;
 

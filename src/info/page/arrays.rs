@@ -6,10 +6,12 @@ use std::sync::Arc;
 
 use seekable::error::{Error, Result};
 
+use seekable::content::Content;
+
 use super::html::{cut, escape, link, link_by_ending};
 use super::{Plan, Slot};
 use crate::content::dir::{Dir, EntryKind, Node};
-use crate::content::{ByteOrder, Content, Datatype, array, literal};
+use crate::content::{ByteOrder, Datatype, array, literal};
 use crate::format::{ArrayFacts, ArraySource, Container, ElementType};
 use crate::info::ContainerBlocks;
 

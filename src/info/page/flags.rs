@@ -3,10 +3,12 @@
 use asdf_tree::product::flag_name;
 use seekable::error::Result;
 
+use seekable::content::read_exact_at;
+
 use super::arrays::{ArrayRow, Views};
 use super::html::{escape, grouped};
 use super::sample::{Budget, Sample};
-use crate::content::{ByteOrder, Scalar, ScalarKind, numbers, read_exact_at};
+use crate::content::{ByteOrder, Scalar, ScalarKind, numbers};
 
 /// The space for the counts in bytes.
 pub(super) const RESERVED: usize = 6500;

@@ -2,8 +2,9 @@
 
 use seekable::error::Result;
 
+use seekable::content::read_exact_at;
+
 use super::arrays::Views;
-use crate::content::read_exact_at;
 
 /// The space for the drawings in bytes.
 pub(super) const RESERVED: usize = 36 << 10;

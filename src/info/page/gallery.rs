@@ -337,7 +337,7 @@ mod tests {
         let alone = GalleryPage::of_name("index.html").unwrap();
         let facts = |filter: &str| {
             let text = format!("a: {{filter: '{filter}', date: '{}'}}\n", "<".repeat(100));
-            let text = crate::content::Text::new(text.into_bytes());
+            let text = seekable::content::Text::new(text.into_bytes());
             let summary = FileSummary::of(&asdf_tree::yaml::document::Document::read(&text).unwrap());
             let damage = (filter == "A").then(|| "damaged: <cut off>".to_owned());
             GalleryFacts { summary, damage, has_picture: true }

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use base64::prelude::{BASE64_STANDARD, Engine};
+use seekable::content::{Content, read_exact_at};
 use seekable::error::{Error, Result};
 
 use super::html::{cut, escape, link};
 use crate::content::picture::Picture;
-use crate::content::{Content, read_exact_at};
 use crate::format::Container;
 use crate::info::describe::codec_of;
 

@@ -2,10 +2,11 @@
 
 use seekable::error::Result;
 
+use seekable::content::short_number;
+
 use super::arrays::{ArrayRow, Elements, Views};
 use super::html::{cut, escape, link};
 use super::sample::{Budget, Sample, masks};
-use crate::content::short_number;
 
 /// The space for a plot in bytes.
 pub(super) const RESERVED: usize = 8200;

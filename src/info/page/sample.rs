@@ -2,12 +2,12 @@
 
 use seekable::error::Result;
 
+use seekable::content::{Content, on_server, read_exact_at, short_number};
+
 use super::arrays::{ArrayRow, Elements, Views};
 use super::html::{escape, grouped};
 use crate::content::numbers::{ToNumber, to_number};
-use crate::content::{
-    ByteOrder, Content, Datatype, Scalar, ScalarKind, on_server, read_exact_at, short_number,
-};
+use crate::content::{ByteOrder, Datatype, Scalar, ScalarKind};
 
 /// Maximum number of bytes that are read of an array, of a local file and of one on a server.
 const MAX_BYTES: u64 = 4 << 20;

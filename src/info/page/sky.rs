@@ -2,9 +2,10 @@
 
 use seekable::error::Result;
 
+use seekable::content::read_exact_at;
+
 use super::arrays::Views;
 use super::html::escape;
-use crate::content::read_exact_at;
 
 /// Bytes of a FITS header that are read.
 const HEADER: u64 = 28_800;

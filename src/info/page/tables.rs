@@ -2,13 +2,15 @@
 
 use seekable::error::Result;
 
+use seekable::content::{read_exact_at, short_number};
+
 use super::arrays::Views;
 use super::html::{cut, escape};
 use super::plot::Curve;
 use super::sample::{Budget, Sample, to_real};
 use crate::content::numbers::integer;
 use crate::content::parquet::{Element, ParquetTable, TableColumn};
-use crate::content::{ByteOrder, Scalar, read_exact_at, short_number};
+use crate::content::{ByteOrder, Scalar};
 use crate::time::instant;
 
 /// The space for a table and its curves in bytes.

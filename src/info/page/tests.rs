@@ -3,8 +3,9 @@ use std::sync::Arc;
 use seekable::cache::Cache;
 use seekable::source::MemorySource;
 
+use seekable::content::read_exact_at;
+
 use super::*;
-use crate::content::read_exact_at;
 use crate::format::{self, Context};
 
 const START: &str = "#ASDF 1.0.0\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\n";

@@ -6,13 +6,14 @@ use std::sync::{Arc, Mutex};
 use lru::LruCache;
 use seekable::codec::blosc::{HEADER_SIZE, OneBuffer, Payload, header};
 use seekable::codec::{self, Codec};
+use seekable::content::{Content, Pieces, Text, read_exact_at};
 use seekable::error::{Error, Result};
 use seekable::sync::locked;
 
 use super::super::ndarray::Source;
 use super::super::ndarray::chunked::{ChunkBlocks, Compressor};
 use super::super::view::AsdfFile;
-use crate::content::{Content, Gather, GridChunks, Pieces, Text, read_exact_at};
+use crate::content::{Gather, GridChunks};
 
 /// Maximum number of chunks of an array that are kept open.
 const MAX_OPEN: usize = 64;

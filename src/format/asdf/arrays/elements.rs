@@ -7,6 +7,8 @@ use std::sync::Arc;
 use seekable::decode::Decoded;
 use seekable::error::{Error, Kind, Result};
 
+use seekable::content::{Content, ContentWindow, Text};
+
 use super::super::external::unchanged;
 use super::super::ndarray::chunked::{ArrayChunks, Chunked};
 use super::super::ndarray::{ByteOrder, Datatype, Ndarray, Number, Scalar, Source};
@@ -16,7 +18,7 @@ use super::referred::array_of;
 use super::survey::surveyed;
 use super::{chunks, inline, masks};
 use crate::content::dir::{File, Renewal, Signature};
-use crate::content::{Content, ContentWindow, Conversion, Gather, Grid, GridChunks, Recoded, Text};
+use crate::content::{Conversion, Gather, Grid, GridChunks, Recoded};
 use crate::format::Block;
 
 /// The elements of an array.

@@ -12,9 +12,10 @@ use asdf_tree::yaml::survey::{Alias, Leaves, Rectangle};
 use seekable::decode::{Decoder, Sequential};
 use seekable::error::{Error, Result};
 
+use seekable::content::{Content, ContentWindow, Pieces, Text};
+
 use super::super::ndarray::{ByteOrder, Datatype, Field, Inline, Ndarray, Scalar, Source};
 use super::value::Value;
-use crate::content::{Content, ContentWindow, Pieces, Text};
 
 /// Number of bytes before `---` that are searched for directives.
 const HEAD: u64 = 64 << 10;
@@ -93,7 +94,7 @@ impl TreeText {
         let from = place.offset.saturating_sub(column * 4);
         let before = (place.offset - from) as usize;
         let mut text = vec![0; before + 2];
-        crate::content::read_exact_at(&*self.tree, from, &mut text)?;
+        seekable::content::read_exact_at(&*self.tree, from, &mut text)?;
         if matches!(text[before..], [b'-', b' ' | b'\t' | b'\r' | b'\n']) {
             return Ok((column, true));
         }

@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use seekable::error::{Error, Result};
 
+use seekable::content::{Content, read_exact_at};
+
 use super::super::ndarray::{ByteOrder, Datatype, Field, Number, Scalar};
 use crate::content::numbers::integer;
-use crate::content::{Content, Gather, float16, half, read_exact_at};
+use crate::content::{Gather, float16, half};
 
 /// Maximum number of bytes tested together, unless a single element is longer.
 const SPAN: usize = 64 << 10;

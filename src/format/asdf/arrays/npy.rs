@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use seekable::error::Result;
 
+use seekable::content::Content;
+
 use super::super::ndarray::{ByteOrder, Datatype, Field};
 use super::elements::{Elements, Order};
-use crate::content::{self, Content, array, npy};
+use crate::content::{self, array, npy};
 
 /// Returns the bytes of the file.
 pub(in super::super) fn content(elements: &Elements) -> Result<Arc<dyn Content>> {

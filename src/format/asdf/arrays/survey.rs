@@ -13,6 +13,8 @@ use seekable::error::{Error, Kind, Result};
 use seekable::workers::turns::in_turn;
 use seekable::workers::while_waiting;
 
+use seekable::content::Content;
+
 use super::super::computed::Computed;
 use super::super::in_fits::FitsFile;
 use super::super::ndarray::{self, Datatype, Ndarray, Source, TooLarge, chunked};
@@ -20,7 +22,6 @@ use super::super::view::{AsdfFile, Collector, Surveyed, View};
 use super::entry::ArrayEntry;
 use super::inline::{TreeText, measure};
 use super::layout::{self, FoundArray};
-use crate::content::Content;
 use crate::content::path_dir::Items;
 use crate::format::{ArrayPaths, Defect, Severity};
 

@@ -13,10 +13,11 @@ use seekable::error::{Error, Kind, Result};
 use seekable::source::storage::System;
 use seekable::source::{FileSource, Readers, SourceVersion};
 
+use seekable::content::{Content, read_exact_at};
+
 use super::check::{self, Accepted, BlockSizes, Old};
 use super::sidecar::HeldSource;
 use super::{NewHead, SaveOptions, SavePlan, Target};
-use crate::content::{Content, read_exact_at};
 use crate::format::Context;
 use crate::format::asdf::head::Head;
 use crate::format::asdf::stored::StoredFile;

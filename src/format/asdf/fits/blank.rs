@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use seekable::error::Result;
 
+use seekable::content::{Content, Text};
+
 use super::super::arrays::{ArrayEntry, Elements, FoundArrays, Masked, MaskedBy, can_be_broadcast};
 use super::super::ndarray::{Datatype, Ndarray, Number, Scalar};
 use super::super::same_paths;
@@ -12,7 +14,7 @@ use super::card::{Cards, Value};
 use super::image::{self, Image};
 use super::path_of;
 use crate::content::shared_path::SharedPath;
-use crate::content::{Blank, Blanked, Content, FoundInteger, NullCandidates, Text, Unused};
+use crate::content::{Blank, Blanked, FoundInteger, NullCandidates, Unused};
 
 /// Nodes with a mask beside their array: the prefix of their tag, and the path of the array.
 const CUBES: [(&str, &[&str]); 3] = [

@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use seekable::error::Result;
 
+use seekable::content::{Content, Pieces, Text};
+
 use super::blank::{self, MaskedImage, Null};
 use super::card::{self, Cards, Value};
 use super::document::{Data, Document, Hdu};
 use super::image::{self, Image};
 use super::table::TableSize;
 use super::wcs::Solution;
-use crate::content::{Content, Pieces, Text};
 use crate::format::asdf::arrays::Masked;
 use crate::format::asdf::arrays::elements::Elements;
 

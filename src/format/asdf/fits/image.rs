@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use seekable::error::Result;
 
+use seekable::content::{Content, Text, read_exact_at};
+
 use super::card::{Cards, RECORD, Value};
-use crate::content::{Content, Conversion, Recoded, ScalarKind, Text, read_exact_at};
+use crate::content::{Conversion, Recoded, ScalarKind};
 use crate::format::asdf::arrays::elements::Elements;
 use crate::format::asdf::ndarray::{ByteOrder, Datatype, Ndarray, Scalar, Shape};
 

@@ -5,11 +5,13 @@ use std::sync::Arc;
 use asdf_tree::yaml::survey::TreeNode;
 use seekable::error::{Error, Result};
 
+use seekable::content::Content;
+
 use super::blank::{self, Null};
 use super::card;
 use super::image;
 use super::required::{Must, Reading};
-use crate::content::{Content, Conversion, Gather, Interleaved, Recoded};
+use crate::content::{Conversion, Gather, Interleaved, Recoded};
 use crate::format::asdf::arrays::elements::Elements;
 use crate::format::asdf::arrays::{ArrayPart, Masked, MaskedBy};
 use crate::format::asdf::ndarray::{ByteOrder, Datatype, Mask, Ndarray, Number, Scalar};

@@ -8,9 +8,10 @@ use std::ops::Range;
 
 use seekable::error::Result;
 
+use seekable::content::{Slice, read_through};
+
 use super::header::{RECORD, read_fully};
 use super::{FitsFile, Hdu, MAX_HDUS, padded};
-use crate::content::{Slice, read_through};
 use crate::format::{Defect, Severity};
 
 /// The first keyword of the header of each HDU but the first.

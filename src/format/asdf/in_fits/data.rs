@@ -5,8 +5,10 @@ use std::sync::Arc;
 
 use seekable::error::Result;
 
+use seekable::content::Content;
+
 use super::header::Header;
-use crate::content::{Content, Conversion, Recoded, ScalarKind};
+use crate::content::{Conversion, Recoded, ScalarKind};
 use crate::format::asdf::ndarray::{Datatype, Field, Number, Scalar};
 
 /// The `XTENSION` of an ASDF file that asdf 2.0 wrote.

@@ -1,8 +1,9 @@
 use asdf_tree::yaml::document::Document;
 use asdf_tree::yaml::survey::nodes;
 
+use seekable::content::Text;
+
 use super::*;
-use crate::content::Text;
 
 /// Reads the last ndarray in a text.
 fn read(text: &str) -> Result<Ndarray> {

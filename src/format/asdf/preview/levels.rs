@@ -1,6 +1,6 @@
 //! Levels from 0 to 255 for numbers: grey between the limits of zscale, flags by their highest bit, and colors.
 
-use crate::content::short_number;
+use seekable::content::short_number;
 
 /// Maximum number of pixels from which the limits are computed.
 const MAX_SAMPLES: usize = 1 << 16;

@@ -6,10 +6,12 @@ use std::sync::{Arc, Mutex, OnceLock};
 use seekable::cache::{Bytes, Cache, ContentId};
 use seekable::error::{Error, Result};
 
+use seekable::content::{Content, SharedBytes, Soundness};
+
 use super::super::arrays::Elements;
 use super::levels::Scale;
 use super::plane::{Plane, Shown};
-use crate::content::{Content, SharedBytes, Soundness, png};
+use crate::content::png;
 
 /// A picture as a file.
 #[derive(Debug)]

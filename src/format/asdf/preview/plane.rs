@@ -10,10 +10,11 @@ use std::sync::Arc;
 
 use seekable::error::{Error, Result};
 
+use seekable::content::{Content, Strided, on_server, read_exact_at};
+
 use super::super::arrays::{Elements, Order};
 use super::super::ndarray::{Datatype, Scalar};
 use crate::content::numbers::{ToNumber, to_number};
-use crate::content::{Content, Strided, on_server, read_exact_at};
 
 /// Maximum number of pixels in each direction.
 const MAX_SIDE: u64 = 1024;
@@ -678,7 +679,8 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
 
     use super::*;
-    use crate::content::{Gather, Text};
+    use crate::content::Gather;
+    use seekable::content::Text;
 
     fn plane(dimensions: &[u64], order: Order, bytes: Vec<u8>) -> Plane {
         let elements = Elements {

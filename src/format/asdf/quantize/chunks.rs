@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use seekable::error::{Error, Result};
 
-use crate::content::{Content, read_exact_at};
+use seekable::content::{Content, read_exact_at};
 
 /// Bytes of a chunk's header.
 const HEADER: u64 = 25;

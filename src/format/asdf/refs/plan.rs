@@ -6,12 +6,14 @@ use seekable::codec::Codec;
 use seekable::codec::external::{self, ExternalPart};
 use seekable::error::Result;
 
+use seekable::content::{Content, read_exact_at};
+
 use super::super::arrays::{block_of_chunk, elements_of};
 use super::super::ndarray::chunked::{ArrayChunks, ChunkBlocks, Chunked, Compressor};
 use super::super::ndarray::{ByteOrder, Datatype, Mask, Ndarray, Scalar, Source};
 use super::super::view::AsdfFile;
+use crate::content::Division;
 use crate::content::zarr::{MAX_CHUNKS, NO_COMPRESSOR, References, ZarrArray, chunks_of, usual_chunks};
-use crate::content::{Content, Division, read_exact_at};
 use crate::format::references::{self, Left};
 
 /// Maximum length of the elements of an array in the tree, which are copied into the text.

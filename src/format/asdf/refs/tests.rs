@@ -1,9 +1,9 @@
 use seekable::cache::Cache;
+use seekable::content::read_exact_at;
 use seekable::source::MemorySource;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::content::read_exact_at;
 use crate::format::Context;
 
 const HEAD: &str = "#ASDF 1.0.0\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/core/\n---\n";

@@ -5,15 +5,17 @@ use std::sync::Arc;
 
 use seekable::error::{Error, Result};
 
+use seekable::content::{Content, Text};
+
 use super::super::arrays::{Elements, Order, equal_to, file_of};
 use super::super::ndarray::{ByteOrder, Datatype, Field, Ndarray, Number, Scalar};
 use super::super::view::AsdfFile;
 use super::search::Source;
 use super::survey::FoundTables;
 use super::times::{Decision, Times};
+use crate::content::Gather;
 use crate::content::dir::{File, Renewal, Signature};
 use crate::content::parquet::{Column, Element, Facts, ParquetTable, SharedStatistics, Values};
-use crate::content::{Content, Gather, Text};
 
 /// Returns the file of a table.
 pub(super) fn file(
@@ -234,8 +236,8 @@ impl Content for Unreadable {
         if offset >= self.len || buf.is_empty() { Ok(0) } else { Err(self.error.clone()) }
     }
 
-    fn soundness(&self) -> crate::content::Soundness {
-        crate::content::Soundness::Broken(0)
+    fn soundness(&self) -> seekable::content::Soundness {
+        seekable::content::Soundness::Broken(0)
     }
 
     fn damage(&self) -> Option<Error> {

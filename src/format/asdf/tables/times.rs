@@ -8,12 +8,13 @@ use std::sync::{Arc, OnceLock};
 use asdf_tree::yaml::survey::TreeNode;
 use seekable::error::{Error, Result, if_readable};
 
+use seekable::content::{Content, fill, read_exact_at};
+
 use super::super::arrays::Elements;
 use super::super::ndarray::{ByteOrder, Datatype, Ndarray, Scalar, Source};
 use super::instant::{Instant, Notation};
 use crate::content::numbers::{bits, integer};
 use crate::content::parquet::Timestamp;
-use crate::content::{Content, fill, read_exact_at};
 
 /// Maximum size of the values that are read to find out if they can be converted, in bytes.
 const MAX_COLUMN: u64 = 256 << 20;

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use asdf_tree::yaml::survey::{PathId, Paths, TreeNode, WantedNode};
 use seekable::error::{Error, Result};
 
+use seekable::content::{Content, Text, read_exact_at};
+
 use super::arrays::{ArrayPart, Elements, NodePaths, file_of_all, surveyed};
 use super::computed::Computed;
 use super::ndarray::{self, Datatype, Ndarray};
@@ -14,7 +16,6 @@ use super::view::{AsdfFile, Collector, Directory, Surveyed, Unfit, View};
 use crate::content::dir::{File, Node, Renewal};
 use crate::content::numbers::to_number;
 use crate::content::path_dir::{Item, Items, PathDir};
-use crate::content::{Content, Text, read_exact_at};
 
 const TAG: &str = "tag:astropy.org:astropy/table/table-1.";
 const ENDING: &str = ".csv";

@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use seekable::error::{Error, Result};
 
+use seekable::content::{Content, Slice, Text, read_exact_at};
+
 use super::super::entry::IndexEntry;
 use super::super::file::GsdFile;
 use super::super::schema::{Numbers, Quantity, Rule};
 use super::ValueOrigin;
-use crate::content::{Content, Scalar, Slice, Text, npy, read_exact_at};
+use crate::content::{Scalar, npy};
 
 /// Maximum size in bytes of all type names of a chunk together, which are assembled in memory.
 const MAX_BYTES: u64 = 1 << 20;

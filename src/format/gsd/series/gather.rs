@@ -5,10 +5,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use seekable::error::{Error, Kind, Result};
 use seekable::source::{Source, read_up_to};
 
+use seekable::content::{Content, Soundness, Stored, fill};
+
 use super::super::entry::IndexEntry;
 use super::super::file::GsdFile;
 use super::pass::NameChunks;
-use crate::content::{Content, Soundness, Stored, fill};
 
 /// Chunks that are looked up at once.
 pub(super) const BATCH: u64 = 4096;

@@ -8,6 +8,8 @@ use std::sync::{Arc, OnceLock};
 use seekable::error::{Error, Kind, Result};
 use seekable::source::read_up_to;
 
+use seekable::content::{Content, Soundness, Stored, fill};
+
 use super::super::entry::{self, IndexEntry};
 use super::super::file::GsdFile;
 use super::super::schema::{Numbers, Quantity, Rule};
@@ -15,7 +17,7 @@ use super::gather::{self, BATCH, DataRange, MIN_ZERO_COPY};
 use super::numbers;
 use super::pass::NameRows;
 use crate::content::parquet::{Column, Element, Values};
-use crate::content::{Content, Datatype, Scalar, Soundness, Stored, fill, npy};
+use crate::content::{Datatype, Scalar, npy};
 
 /// Maximum length of a text that is a row.
 const MAX_TEXT: u64 = 1 << 16;

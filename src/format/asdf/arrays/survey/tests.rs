@@ -1,5 +1,6 @@
+use seekable::content::Text;
+
 use super::*;
-use crate::content::Text;
 
 fn tree(nodes: &str) -> Arc<dyn Content> {
     let text =

@@ -8,8 +8,9 @@ use asdf_tree::yaml::survey::{
     self, Broken, PathId, Survey, TextSample, TextSurvey, Wanted, findings, nodes,
 };
 
+use seekable::content::Borrowed;
+
 use super::{core_schemas, standard};
-use crate::content::Borrowed;
 use crate::format::asdf::ndarray::{self, Ndarray, NodeFault};
 
 /// The results of a survey.

@@ -1,8 +1,9 @@
 use asdf_tree::yaml::document::Document;
 
+use seekable::content::{Content, Text};
+
 use super::super::search::MAX_VISITED;
 use super::*;
-use crate::content::{Content, Text};
 use crate::format::asdf::arrays;
 use crate::format::asdf::tables::Tables;
 use std::sync::Arc;
