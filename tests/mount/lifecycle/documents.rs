@@ -184,6 +184,13 @@ fn what_the_page_on_daily_use_promises() {
         fs::remove_dir(bench.mountpoint()).unwrap();
         copy_sample(&bench, "galaxy.asdf");
         run(&bench, &example.place, &example.text);
+        if example.text.contains("--extract") {
+            let sizes =
+                [("image.npy", 51328), ("copy/arrays/image.npy", 51328), ("copy/fits/image.fits", 54720)];
+            for (name, size) in sizes {
+                assert_eq!(fs::metadata(bench.path(name)).unwrap().len(), size, "{name}");
+            }
+        }
         bench.nothing_is_left();
     }
 }
