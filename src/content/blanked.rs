@@ -311,7 +311,7 @@ mod tests {
         assert_eq!(buf[..6], [7, 7, 1, 1, 7, 7]);
         assert!(blanked.read_at(6, &mut buf).is_err());
         assert_eq!(blanked.soundness(), Soundness::Broken(6));
-        // Those of the mask, as the elements have none.
+        // The ranges are the mask's: these elements have none.
         assert_eq!(blanked.ranges().first(), Some(&(0..6)));
     }
 }

@@ -1,4 +1,4 @@
-//! What a file is to the rest of the program: a [`Format`] opens a source as a [`Container`].
+//! The interface of a format: a [`Format`] opens a source as a [`Container`].
 
 use std::any::Any;
 use std::collections::BTreeMap;

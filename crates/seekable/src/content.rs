@@ -194,11 +194,14 @@ pub trait Content: Send + Sync + std::fmt::Debug {
 
     /// Returns the known readability of the content.
     fn soundness(&self) -> Soundness {
-        let soundness_of = |(n, content): (usize, &Arc<dyn Content>)| match content.soundness() {
-            Soundness::Broken(at) => Soundness::Broken(self.first_broken(n, at)),
-            known => known,
-        };
-        self.made_of().iter().enumerate().map(soundness_of).fold(Soundness::Sound, Soundness::and)
+        let mut whole = Soundness::Sound;
+        for (n, content) in self.made_of().iter().enumerate() {
+            whole = whole.and(match content.soundness() {
+                Soundness::Broken(at) => Soundness::Broken(self.first_broken(n, at)),
+                known => known,
+            });
+        }
+        whole
     }
 
     /// True if the first read at the end decodes the whole content. That pass leaves a seek table, which

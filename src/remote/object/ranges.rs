@@ -25,7 +25,7 @@ use crate::remote::version::{self, ObjectVersion, changed, check_encoding};
 /// Maximum number of ranges of a request. Apache ignores more than 200, and a header of nginx has at most 8 KiB.
 const MAX_RANGES: usize = 100;
 /// Maximum number of ranges that are requested one by one, at the same time, before it is known what the server can do.
-/// Earlier ranges count half: who has asked for some goes on.
+/// Earlier ranges count half: a reader of several ranges will probably ask for more.
 const MAX_SINGLE: usize = 6;
 /// Maximum number of bytes of several ranges in a request.
 const MAX_LEN: u64 = 2 << 20;

@@ -88,7 +88,7 @@ impl Elements {
     /// Returns a boolean for each element: true if it equals `number`.
     fn equal_to(&self, number: Number) -> Result<Self> {
         let Datatype::Scalar(scalar) = self.datatype else { return Err(Self::unknown_type()) };
-        let content = masks::equal_to(self.content.clone(), (scalar, self.byteorder), number);
+        let content = masks::equal_to(self.content.clone(), scalar, self.byteorder, number);
         Ok(self.truths(content.ok_or_else(Self::unknown_type)?))
     }
 

@@ -16,7 +16,8 @@ const SPAN: usize = 64 << 10;
 /// Returns a boolean for each element: true if it equals `number`.
 pub(in super::super) fn equal_to(
     elements: Arc<dyn Content>,
-    (scalar, byteorder): (Scalar, ByteOrder),
+    scalar: Scalar,
+    byteorder: ByteOrder,
     number: Number,
 ) -> Option<Arc<dyn Content>> {
     let test = Test::Equals(scalar, byteorder, number);

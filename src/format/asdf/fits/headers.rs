@@ -76,8 +76,16 @@ impl PixelChange {
 
 impl ImageHeader {
     fn new(cards: Cards, axes: usize, pixels: Option<Vec<u64>>) -> Self {
-        let (pending, solved, place, path) = Default::default();
-        Self { cards, pending, solved, place, path, is_around: false, axes, pixels }
+        Self {
+            cards,
+            pending: Vec::new(),
+            solved: OnceLock::new(),
+            place: Mark::default(),
+            path: String::new(),
+            is_around: false,
+            axes,
+            pixels,
+        }
     }
 
     /// Returns the numbers that the cards need.

@@ -395,7 +395,7 @@ impl Array {
                 part.missing = Some(missing.in_items(self.count, items, is_structured)?);
             }
             if let (Some(Some(null)), Datatype::Scalar(scalar)) = (nulls.get(n), &field.datatype) {
-                let equal = equal_to(part.content.clone(), (*scalar, byteorder), *null);
+                let equal = equal_to(part.content.clone(), *scalar, byteorder, *null);
                 part.missing = equal.map(|content| Missing { content, size: 1, has_fields: false });
             }
             columns.push((name, part.column(&field.datatype, &[lists, &field.shape].concat())?));
