@@ -47,7 +47,8 @@ ALLOWED = {
     },
     "crates/asdf-tree/src": {
         "product": "yaml",
-        "yaml": "",
+        "yaml": "limits",
+        "limits": "",
     },
     "crates/seekable/src": {
         "codec": "cache content decode error",

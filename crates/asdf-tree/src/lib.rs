@@ -3,6 +3,7 @@
 //! | module | responsibility | must not |
 //! |---|---|---|
 //! | [`yaml`] | the events of a text: from libyaml, or from our own reader for common YAML; the [document](yaml::document) that they make; scalars by the rules of Python asdf; [changes](yaml::assign) of a text that keep its comments | know ASDF |
+//! | [`limits`] | what one tree may cost | |
 //! | [`product`] | where the trees of known products have instrument, filter, date and other facts | |
 //!
 //! ```
@@ -18,5 +19,6 @@
 //!
 //! Names of modules and types may change with each version of `asdf-mount`, for which the crate was written.
 
+pub mod limits;
 pub mod product;
 pub mod yaml;

@@ -16,9 +16,9 @@ use std::ffi::OsString;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
 
-use seekable::error::{self, Error, Result};
-
+use asdf_tree::limits::MAX_NOTES;
 use seekable::content::Content;
+use seekable::error::{self, Error, Result};
 
 use super::view::{AsdfFile, Collector, Directory, SILENT, View};
 use crate::content::dir::{Attributes, File, Node};
@@ -241,7 +241,7 @@ fn defects_of_externals(file: &AsdfFile, found: &FoundArrays) -> Vec<Defect> {
         let array = block.and_then(|block| Elements::in_block(&external.array, &block));
         array.err().map(|why| external.defect(&why))
     };
-    found.externals.iter().filter_map(defect).take(survey::MAX_DEFECTS).collect()
+    found.externals.iter().filter_map(defect).take(MAX_NOTES).collect()
 }
 
 /// The reason why a reference to a server is not followed.

@@ -38,9 +38,6 @@ mod pointers;
 mod scalar;
 mod walk;
 
-/// Maximum number of bytes that long references, and that merge keys, add to the text.
-const MAX_ADDED: usize = 16 << 20;
-
 /// The treatment of tags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Tags {

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
+use asdf_tree::limits::{MAX_ITEMS, MAX_VALUE};
 use asdf_tree::yaml::document::bytes_of;
 use asdf_tree::yaml::event::{Event, Mark, Style, What};
 use asdf_tree::yaml::read::each_event_in;
@@ -15,12 +16,6 @@ use seekable::content::{Content, Pieces, Slice, Text, read_exact_at};
 use super::ndarray;
 use super::view::AsdfFile;
 
-/// Maximum number of arrays.
-const MAX_SOURCES: usize = 1 << 17;
-/// Maximum number of scalars remembered for aliases.
-const MAX_ANCHORS: usize = 1 << 16;
-/// Maximum length of text that is copied into block files, in bytes.
-const MAX_COPY: u64 = 64 << 10;
 /// The key of an array's block reference.
 const KEY: &str = "source";
 /// The key of the root that names the library that wrote the file. Readers use it to decide how checksums are
@@ -133,7 +128,7 @@ impl SourceFinder {
             What::Scalar { value, style, tag, anchor } => {
                 let target = target_of(value, style, tag);
                 if let (Some(anchor), Some(target)) = (anchor, &target)
-                    && self.anchors.len() < MAX_ANCHORS
+                    && self.anchors.len() < MAX_ITEMS
                 {
                     self.anchors.insert(anchor.into(), target.clone());
                 }
@@ -170,8 +165,8 @@ impl SourceFinder {
     fn mention(&mut self, event: &Event<'_>, anchor: Option<&str>, target: Option<Target>) -> Result<()> {
         let is_source = self.frames.last().is_some_and(|frame| frame.array && frame.value && frame.source);
         let Some(target) = target.filter(|_| is_source) else { return Ok(()) };
-        if self.mentions.len() >= MAX_SOURCES {
-            return Err(Error::unsupported(format!("there are more than {MAX_SOURCES} arrays")));
+        if self.mentions.len() >= MAX_ITEMS {
+            return Err(Error::unsupported(format!("there are more than {MAX_ITEMS} arrays")));
         }
         let range = event.start.offset..event.end.offset;
         self.mentions.push(Mention { range, anchor: anchor.map(Into::into), target });
@@ -230,7 +225,7 @@ impl Root {
 
     /// Returns the start of each block file.
     fn front(&self, tree: &dyn Content) -> Result<Vec<u8>> {
-        let end = self.start.unwrap_or(tree.len()).min(MAX_COPY);
+        let end = self.start.unwrap_or(tree.len()).min(MAX_VALUE as u64);
         let head = text(tree, 0..end)?;
         let mut front = Vec::new();
         let is_kept = |line: &&[u8]| line.starts_with(b"#ASDF") || line.starts_with(b"%");
@@ -243,7 +238,7 @@ impl Root {
             front.truncate(line);
             return Ok(front);
         };
-        if start > MAX_COPY {
+        if start > MAX_VALUE as u64 {
             front.truncate(memchr::memchr(b'\n', &front).map_or(0, |at| at + 1));
             return Ok(front);
         }
@@ -256,7 +251,7 @@ impl Root {
             _ => {}
         }
         let library = self.library.clone().filter(|_| !self.entangled);
-        match library.filter(|library| library.end - library.start <= MAX_COPY) {
+        match library.filter(|library| library.end - library.start <= MAX_VALUE as u64) {
             Some(library) => {
                 front.push(b'\n');
                 front.extend_from_slice(text(tree, library)?.trim_ascii_end());

@@ -5,9 +5,6 @@ use asdf_tree::yaml::survey::{NodeContent, TreeNode};
 /// Maximum length of the text of one FITS card.
 const MAX_UNIT: usize = 68;
 
-/// Maximum length of a unit that FITS can't express.
-pub(super) const MAX_TEXT: usize = 1 << 12;
-
 /// The prefixes of the tags of nodes with a `unit` and a `value`.
 const QUANTITIES: [&str; 7] = [
     "tag:stsci.edu:asdf/unit/quantity-1.",

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use super::event::{Failure, Mark, Style};
 use super::read::{Unread, each_event_in};
 use super::scalar::{Type, type_of};
+use crate::limits::{MAX_NODES, MAX_TEXT};
 use seekable::content::{Content, read_exact_at};
 use seekable::error::{Error, Result};
 
@@ -22,11 +23,6 @@ mod run;
 pub use builder::Builder;
 pub use run::RunEvent;
 use run::{Checkpoint, ScalarRun, each_event_of_items};
-
-/// Maximum number of nodes: 448 MiB.
-const MAX_NODES: usize = 16 << 20;
-/// Maximum length of the text, and of all unescaped texts, in bytes.
-const MAX_TEXT: usize = 256 << 20;
 
 /// The byte order mark, which has no column.
 const BOM: char = '\u{feff}';

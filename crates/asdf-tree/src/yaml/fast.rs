@@ -16,7 +16,7 @@ use std::collections::HashMap;
 
 use self::scanner::{Scanner, TokenPlace};
 use super::event::{Event, Style, What, without_no_tag};
-use super::parser::MAX_DEPTH;
+use crate::limits::MAX_DEPTH;
 
 mod names;
 mod scalar;

@@ -21,11 +21,9 @@ use libyaml_rs as libyaml;
 
 use super::event::{Event, Failure, Mark, Style, What, without_no_tag};
 use super::input::{Input, Text};
+use crate::limits::MAX_DEPTH;
 use seekable::content::Content;
 use seekable::error::{Error, Result};
-
-/// Maximum nesting of collections: libyaml's time is quadratic in the depth.
-pub const MAX_DEPTH: usize = 1000;
 
 /// Parser, current event and input. They point at each other, so they share one allocation that never moves.
 struct ParserBox<'a> {

@@ -28,9 +28,6 @@ pub use rectangle::{Rectangle, SequenceShape};
 pub use sample::{Changes, TextSample};
 pub use value::{NodeContent, TreeNode};
 
-/// Maximum number of findings that are kept. There may be as many findings as nodes.
-pub const MAX_FINDINGS: usize = 1000;
-
 /// A selection of nodes.
 #[derive(Clone, Copy)]
 pub struct Wanted<'w> {
@@ -98,7 +95,7 @@ pub struct TextSurvey {
     pub root: Option<Root>,
     /// The greatest nesting of collections, and its first offset in the text.
     pub depth: (usize, u64),
-    /// Problems in the order of the text, at most [`MAX_FINDINGS`].
+    /// Problems in the order of the text, at most [`MAX_NOTES`].
     pub findings: Vec<Finding>,
     /// A sample of the nodes, with which a later text can be compared.
     pub sample: TextSample,

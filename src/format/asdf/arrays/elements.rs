@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use asdf_tree::limits::MAX_VALUE;
 use seekable::decode::Decoded;
 use seekable::error::{Error, Kind, Result};
 
@@ -95,7 +96,7 @@ impl Elements {
     /// Returns a boolean for each value: true if it equals the null of its field.
     fn null_fields(&self, nulls: &[Option<Number>]) -> Result<Self> {
         let Datatype::Structured(fields) = &self.datatype else { return Err(Self::unknown_type()) };
-        let content = masks::values_null(self.content.clone(), fields, nulls, MAX_VALUES)?;
+        let content = masks::values_null(self.content.clone(), fields, nulls, MAX_VALUE)?;
         Ok(Self { datatype: self.datatype.of_mask(), ..self.truths(content) })
     }
 
@@ -104,7 +105,7 @@ impl Elements {
     fn nonzero(&self, of: &Self) -> Result<Self> {
         let (datatype, item, content) = match &self.datatype {
             Datatype::Structured(_) => {
-                let sizes = self.datatype.value_sizes(MAX_VALUES).ok_or_else(Self::unknown_type)?;
+                let sizes = self.datatype.value_sizes(MAX_VALUE).ok_or_else(Self::unknown_type)?;
                 let content = if self.datatype.is_of_bools() {
                     self.content.clone()
                 } else {
@@ -202,9 +203,6 @@ pub(in super::super) fn file_of_mask(
 ) -> File {
     Origin::of_mask(file, masked).file(make)
 }
-
-/// Maximum number of values of an element of a structured mask.
-const MAX_VALUES: usize = 64 << 10;
 
 /// The elements of an array, and the dependencies of a file made from them.
 struct Origin {

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use asdf_tree::limits::{MAX_CHAIN, MAX_VALUE};
 use asdf_tree::yaml::event::{Event, Mark, Style, What};
 use asdf_tree::yaml::parser::Events;
 use asdf_tree::yaml::scalar;
@@ -22,8 +23,6 @@ const HEAD: u64 = 64 << 10;
 /// Maximum column of a node in YAML's block style. Nodes further to the right stand in brackets, or nest too
 /// deep to be read.
 const WIDEST: u64 = 4096;
-/// Maximum depth of aliases within aliases.
-const MAX_DEPTH: usize = 64;
 
 /// The text of a tree, from which any node can be read.
 #[derive(Debug)]
@@ -154,7 +153,7 @@ impl Walk {
     }
 
     fn enter(&mut self, origin: Origin) -> Result<()> {
-        if self.nodes.len() >= MAX_DEPTH {
+        if self.nodes.len() >= MAX_CHAIN {
             return Err(Error::damaged("an array in the tree contains itself, or is nested too deep"));
         }
         let (events, before) = self.text.events(origin)?;
@@ -273,11 +272,8 @@ impl Elements {
     }
 }
 
-/// Maximum number of values in an element.
-const MAX_VALUES: usize = 1 << 16;
-
 /// Appends type and byte order of each value of an element, in the order of the values; `None` if there are
-/// more than [`MAX_VALUES`], or a type is unknown.
+/// more than [`MAX_VALUE`], or a type is unknown.
 fn flatten(datatype: &Datatype, byteorder: ByteOrder, out: &mut Vec<(Scalar, ByteOrder)>) -> Option<()> {
     match datatype {
         Datatype::Scalar(scalar) => out.push((*scalar, byteorder)),
@@ -291,7 +287,7 @@ fn flatten(datatype: &Datatype, byteorder: ByteOrder, out: &mut Vec<(Scalar, Byt
         }
         Datatype::Unknown => return None,
     }
-    (out.len() <= MAX_VALUES).then_some(())
+    (out.len() <= MAX_VALUE).then_some(())
 }
 
 impl Sequential for Elements {

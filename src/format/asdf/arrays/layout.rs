@@ -3,18 +3,16 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use asdf_tree::limits::{MAX_CHAIN, MAX_EXPANDED};
 use asdf_tree::yaml::event::{Mark, START};
 use asdf_tree::yaml::survey::{PathId, Paths, Reference, Step, Survey};
 
 use super::super::ndarray::{Datatype, Mask, Ndarray, Scalar, Source};
 use super::entry::{ArrayEntry, Masked, MaskedBy};
 use super::masks::can_be_broadcast;
-use super::places::{LinkTarget, MAX_CHAIN, PathsInArrays};
+use super::places::{LinkTarget, PathsInArrays};
 use crate::content::path_dir::Item;
 use crate::content::path_tree::{Id, PathTree};
-
-/// Maximum number of nodes that are visited to find those that merge keys bring into other mappings.
-const MAX_MERGED: usize = 1 << 20;
 
 /// The key of an array's mask.
 const MASK: &str = "mask";
@@ -201,7 +199,7 @@ impl Layout<'_> {
                 let Some(from) = self.node_place(source.target) else { continue };
                 for child in children.get(&from).cloned().unwrap_or_default() {
                     looked_at += 1;
-                    if looked_at > MAX_MERGED {
+                    if looked_at > MAX_EXPANDED {
                         self.places.is_full = true;
                         return merged;
                     }

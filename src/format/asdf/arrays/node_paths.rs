@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 
+use asdf_tree::limits::MAX_NAME;
 use asdf_tree::yaml::survey::{PathId, Paths, Step};
 
 use super::entry::ArrayEntry;
@@ -10,9 +11,6 @@ use crate::content::names::{self, ViewNames};
 use crate::content::path_dir::Item;
 use crate::content::path_tree::{Id, PathTree};
 use crate::content::shared_path::up_to_known;
-
-/// Maximum length of a path, in bytes. Linux refuses paths of 4096 bytes.
-const MAX_PATH: usize = 3000;
 
 /// The escapes of names in `arrays/`.
 pub(in super::super) const NAMES: ViewNames = ViewNames { endings: &[".npy", ".mask"] };
@@ -48,7 +46,7 @@ impl NodePaths {
 
     /// Makes paths with names that are escaped by these rules.
     pub(in super::super) fn new(names: ViewNames) -> Self {
-        Self { tree: PathTree::new(MAX_PATH), names, known: Vec::new(), taken: HashMap::new() }
+        Self { tree: PathTree::new(MAX_NAME), names, known: Vec::new(), taken: HashMap::new() }
     }
 
     /// Returns the path of a node; `None` if it is too long. The root has the path of an empty key.
@@ -83,7 +81,7 @@ impl NodePaths {
     }
 
     fn join(&mut self, path: Id, key: &[u8]) -> Option<Id> {
-        if key.len() > MAX_PATH {
+        if key.len() > MAX_NAME {
             return None;
         }
         let names = self.names.component(key);

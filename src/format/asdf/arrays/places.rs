@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry as MapEntry;
 use std::ffi::OsStr;
 
+use asdf_tree::limits::{MAX_CHAIN, MAX_DEPTH, MAX_ITEMS, MAX_MADE, MAX_STEPS};
 use asdf_tree::yaml::event::Mark;
-use asdf_tree::yaml::parser::MAX_DEPTH;
 use asdf_tree::yaml::survey::{PathId, Paths};
 
 use super::super::external::unescaped;
@@ -16,21 +16,9 @@ use crate::content::names::original;
 use crate::content::path_dir::Item;
 use crate::content::path_tree::{Id, PathTree};
 
-/// Maximum length of a chain of aliases and references, equal to the system's limit for links.
-pub(super) const MAX_CHAIN: usize = 40;
-/// Maximum number of components visited in all to resolve aliases and references.
-const MAX_VISITED: usize = 1 << 26;
-
 /// Endings of the files of arrays and masks.
 const ENDING: &str = ".npy";
 const MASK_ENDING: &str = ".mask.npy";
-
-/// Maximum size of the targets of all links, in bytes.
-const MAX_TARGETS: usize = 16 << 20;
-/// Maximum number of links.
-const MAX_LINKS: usize = 1 << 17;
-/// Maximum number of references into other files.
-const MAX_REFERENCES: usize = 1 << 17;
 
 /// The entry for a node.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -153,8 +141,8 @@ impl PathsInArrays {
     /// Counts a reference into another file. False if there are too many to show it.
     pub(super) fn has_room_for_reference(&mut self) -> bool {
         self.references += 1;
-        self.is_full |= self.references > MAX_REFERENCES;
-        self.references <= MAX_REFERENCES
+        self.is_full |= self.references > MAX_ITEMS;
+        self.references <= MAX_ITEMS
     }
 
     /// Records an alias or reference at `from` to the node at `to`.
@@ -204,7 +192,7 @@ impl PathsInArrays {
         let mut path = self.paths.tree.prefixes(place);
         for _ in 0..MAX_CHAIN {
             self.looked_at.set(self.looked_at.get().saturating_add(path.len()));
-            if path.len() > MAX_DEPTH || self.looked_at.get() >= MAX_VISITED {
+            if path.len() > MAX_DEPTH || self.looked_at.get() >= MAX_STEPS {
                 return None;
             }
             // The shortest prefix of the path that is an alias or a reference.
@@ -258,7 +246,7 @@ impl PathsInArrays {
     fn has_room_for_link(&mut self, target: usize) -> bool {
         self.links += 1;
         self.targets += target;
-        let has_room = self.links <= MAX_LINKS && self.targets <= MAX_TARGETS;
+        let has_room = self.links <= MAX_ITEMS && self.targets <= MAX_MADE;
         self.is_full |= !has_room;
         has_room
     }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use asdf_tree::limits::{MAX_CHAIN, MAX_ITEMS, MAX_SEARCHED};
 use seekable::error::{Error, Kind, Result};
 
 use super::super::external::split;
@@ -9,13 +10,9 @@ use super::super::ndarray::{Ndarray, ReferredArray};
 use super::super::view::AsdfFile;
 use super::entry::ArrayEntry;
 use super::places::components_of_pointer;
-use super::survey::{MAX_ARRAYS, surveyed};
+use super::survey::surveyed;
 use crate::content::path_dir::{Child, DirId, Items};
 
-/// Maximum length of a chain of references.
-const MAX_CHAIN: usize = 16;
-/// Maximum number of nodes that are searched for one reference.
-const MAX_NODES: usize = 1 << 12;
 /// The ending of an array's file.
 pub(super) const ENDING: &str = ".npy";
 const MASK_ENDING: &str = ".mask.npy";
@@ -116,7 +113,7 @@ impl Search {
     /// Adds the arrays of a node. `prefix` is the path to the node.
     fn add(&mut self, target: FoundNode, prefix: &[String]) -> Result<()> {
         self.nodes += 1;
-        if self.nodes > MAX_NODES || self.arrays.len() > MAX_ARRAYS {
+        if self.nodes > MAX_SEARCHED || self.arrays.len() > MAX_ITEMS {
             return Err(Error::unsupported("too many references follow each other"));
         }
         let below = |path: Vec<String>| [prefix, &path].concat();

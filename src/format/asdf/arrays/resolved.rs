@@ -3,14 +3,14 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use asdf_tree::limits::{MAX_CHAIN, MAX_ITEMS};
 use seekable::error::Error;
 
 use super::super::external::split;
 use super::super::view::{AsdfFile, MAX_ON_SERVERS};
 use super::entry::ArrayEntry;
-use super::places::MAX_CHAIN;
 use super::referred::{Below, ENDING, Followed, follow};
-use super::survey::{FoundArrays, MAX_ARRAYS};
+use super::survey::FoundArrays;
 use crate::content::path_dir::{Item, Items};
 use crate::content::path_tree::{Id, PathTree};
 use crate::content::shared_path::SharedPath;
@@ -73,11 +73,11 @@ pub(super) fn resolved(file: &AsdfFile, found: &FoundArrays) -> (FoundArrays, us
                 new
             }
         };
-        if items.len() + new.len() > MAX_ARRAYS {
+        if items.len() + new.len() > MAX_ITEMS {
             resolved.note(*place, || {
                 let shown = shown();
                 format!(
-                    "arrays/ leaves out {shown}, and what follows: there are more than {MAX_ARRAYS} arrays"
+                    "arrays/ leaves out {shown}, and what follows: there are more than {MAX_ITEMS} arrays"
                 )
             });
             break;

@@ -4,6 +4,7 @@ use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use asdf_tree::limits::{MAX_ELEMENT, MAX_EXPANDED, MAX_EXTERNALS, MAX_ITEMS, MAX_NOTES, MAX_SEARCHED};
 use asdf_tree::yaml::document::Document;
 use asdf_tree::yaml::event::{Mark, START};
 use asdf_tree::yaml::survey::{
@@ -25,22 +26,10 @@ use super::layout::{self, FoundArray};
 use crate::content::path_dir::Items;
 use crate::format::{ArrayPaths, Defect, Severity};
 
-/// Maximum number of arrays.
-pub(super) const MAX_ARRAYS: usize = 1 << 17;
 /// Maximum number of characters of paths that are kept for a block.
 const KEPT: usize = 64;
-/// Maximum number of omissions that are reported.
-pub(super) const MAX_DEFECTS: usize = 100;
-/// Maximum number of remembered nodes that have the tag of an array but no content.
-const MAX_BARE: usize = 1 << 10;
-/// Maximum number of arrays in other files that are checked for errors.
-const MAX_EXTERNALS: usize = 256;
-/// Maximum number of parts of arrays in the tree that are visited to follow aliases.
-const MAX_PARTS: u64 = 1 << 22;
-/// Maximum size of an element of an array in the tree, in bytes.
-const MAX_ELEMENT: u64 = 1 << 20;
 /// Maximum size of an element in numpy, in bytes.
-const MAX_NUMPY_ELEMENT: u64 = i32::MAX as u64;
+const NUMPY_ELEMENT: u64 = i32::MAX as u64;
 
 /// The arrays of a tree.
 #[derive(Clone, Debug)]
@@ -78,7 +67,7 @@ impl ExternalArray {
 impl FoundArrays {
     /// Adds a note on an array.
     pub(super) fn note(&mut self, place: Mark, what: impl FnOnce() -> String) {
-        if self.defects.len() < MAX_DEFECTS {
+        if self.defects.len() < MAX_NOTES {
             self.defects.push(note(place, what()));
         }
     }
@@ -207,7 +196,7 @@ pub(in super::super) fn find(
         finder.leave_out(START, format!("its arrays and tables are not looked for: {why}"));
     }
     if finder.is_full {
-        finder.leave_out(START, format!("there are more than {MAX_ARRAYS} arrays: arrays/ shows none"));
+        finder.leave_out(START, format!("there are more than {MAX_ITEMS} arrays: arrays/ shows none"));
     }
     Ok(finder.found(surveyed.ok()))
 }
@@ -243,7 +232,7 @@ impl ArrayFinder<'_> {
             match Ndarray::read_leniently(tag, node.value) {
                 // The node has a tag but no content: a FITS file in the tree may have the keys of an array
                 // beside this node, instead of in it.
-                Err(fault) if is_bare(node.value) && self.bare.len() < MAX_BARE => {
+                Err(fault) if is_bare(node.value) && self.bare.len() < MAX_SEARCHED => {
                     self.bare.push((node.path, node.value.place, fault.what));
                 }
                 read => self.take(paths, node.path, node.value.place, read),
@@ -291,12 +280,12 @@ impl ArrayFinder<'_> {
             Err(fault) => Err(fault.what),
         };
         match array {
-            Ok(_) if self.arrays.len() >= MAX_ARRAYS => {
+            Ok(_) if self.arrays.len() >= MAX_ITEMS => {
                 self.is_full = true;
                 self.arrays = Vec::new();
             }
             Ok(array) => self.arrays.push(FoundArray { path, place, array: Arc::new(array) }),
-            Err(_) if self.defects.len() >= MAX_DEFECTS => {}
+            Err(_) if self.defects.len() >= MAX_NOTES => {}
             Err(why) => self.leave_out(place, format!("arrays/ leaves out {}: {why}", paths.show(path))),
         }
     }
@@ -341,7 +330,7 @@ impl ArrayFinder<'_> {
             Source::Inline(inline) if inline.has_aliases() => return Ok(array),
             Source::Inline(_) => infer_inline(&mut array)?,
         }
-        element_fits(&array, MAX_NUMPY_ELEMENT)?;
+        element_fits(&array, NUMPY_ELEMENT)?;
         Ok(array)
     }
 
@@ -350,7 +339,7 @@ impl ArrayFinder<'_> {
     }
 
     fn leave_out(&mut self, place: Mark, what: String) {
-        if self.defects.len() < MAX_DEFECTS {
+        if self.defects.len() < MAX_NOTES {
             self.defects.push(note(place, what));
         }
     }
@@ -398,7 +387,7 @@ impl ArrayFinder<'_> {
 
     /// Measures the arrays that contain aliases.
     fn measure_aliased(&mut self, paths: &Paths, text: Option<&Arc<TreeText>>) {
-        let mut parts_left = MAX_PARTS;
+        let mut parts_left = MAX_EXPANDED;
         for mut found in std::mem::take(&mut self.arrays) {
             let why = match (&found.array.source, text) {
                 (Source::Inline(inline), Some(text)) if inline.has_aliases() => {

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use asdf_tree::limits::{MAX_ITEMS, MAX_NAME};
 use asdf_tree::yaml::survey::{PathId, Paths, WantedNode};
 
 use super::super::computed::Computed;
@@ -10,9 +11,6 @@ use super::super::view::{Collector, Surveyed, Unfit};
 use super::node_paths::NodePaths;
 use crate::content::names;
 use crate::content::path_tree::{Id, PathTree};
-
-/// Maximum number of units.
-const MAX_UNITS: usize = 1 << 17;
 
 /// A unit.
 #[derive(Clone, Debug)]
@@ -47,11 +45,11 @@ impl Collector for UnitFinder {
     fn take(&mut self, _: &Paths, node: &WantedNode<'_>, _: Unfit<'_>) {
         let Some(key) = node.tag.and_then(units::array_key) else { return };
         let of_array = node.value.get(key).is_some_and(|value| value.scalar_type().is_none());
-        if !of_array || self.0.len() >= MAX_UNITS {
+        if !of_array || self.0.len() >= MAX_ITEMS {
             return;
         }
         let is_in_fits = units::of(node.value).is_some();
-        let unit = units::of_any(node.value).filter(|text| text.len() <= units::MAX_TEXT);
+        let unit = units::of_any(node.value).filter(|text| text.len() <= MAX_NAME);
         self.0.extend(unit.map(|text| (node.path, key, ArrayUnit { text, is_in_fits })));
     }
 

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use asdf_tree::limits::{MAX_CHAIN, MAX_MADE, MAX_SEARCHED};
 use asdf_tree::yaml::event::Mark;
 use asdf_tree::yaml::scalar::{self, Type};
 use asdf_tree::yaml::survey::leaves::is_complex;
@@ -24,9 +25,6 @@ use crate::format::asdf::units;
 const TAGS: [&str; 2] = ["tag:stsci.edu:asdf/fits/fits-", "tag:astropy.org:astropy/fits/fits-"];
 /// Prefix of the tag of time differences.
 const TIME_DELTA: &str = "tag:astropy.org:astropy/time/timedelta-1.";
-/// Maximum depth of arrays in a column, and maximum number of its nodes that are visited.
-const MAX_DEPTH: usize = 8;
-const MAX_VISITED: usize = 1 << 12;
 const OLD_TAG: &str = "tag:stsci.edu:asdf/0.1.0/fits/fits";
 
 /// True for the resolved tag of a FITS file in the tree.
@@ -98,7 +96,7 @@ impl Document {
         for (n, hdu) in hdus.iter().enumerate() {
             let hdu = Hdu::read(hdu).map_err(|why| format!("in its header {n}, {why}"))?;
             size += hdu.size();
-            if size > MAX_HEADER {
+            if size > MAX_MADE {
                 return Err(TOO_LARGE.to_owned());
             }
             read.push(hdu);
@@ -154,8 +152,6 @@ impl Document {
     }
 }
 
-/// Maximum size of a document, in bytes.
-const MAX_HEADER: usize = 16 << 20;
 const TOO_LARGE: &str = "it is too large: it has more nodes, or longer headers, than are read";
 
 impl Hdu {
@@ -180,7 +176,7 @@ impl Hdu {
         let mut written = vec![false; fixed.0.len()];
         for card in listed {
             read.take(card, &fixed, &mut written)?;
-            if read.cards.len() > MAX_HEADER {
+            if read.cards.len() > MAX_MADE {
                 return Err(TOO_LARGE.to_owned());
             }
         }
@@ -550,7 +546,7 @@ impl<'n> ColumnSearch<'n> {
         let own = if tag.starts_with(TIME_DELTA) { Some("d".to_owned()) } else { units::of(target) };
         let unit = own.as_deref().or(unit);
         for (key, below) in entries {
-            if self.keys.len() >= MAX_DEPTH || self.visited >= MAX_VISITED {
+            if self.keys.len() >= MAX_CHAIN || self.visited >= MAX_SEARCHED {
                 break;
             }
             if let Some(key) = key.text() {

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use asdf_tree::limits::{MAX_DESCRIBED, MAX_MADE, MAX_NOTES};
 use asdf_tree::yaml::event::Mark;
 use asdf_tree::yaml::survey::{Alias, PathId, Paths, Step, Survey, TreeNode, WantedNode};
 
@@ -23,16 +24,8 @@ use crate::format::asdf::units;
 use crate::format::asdf::view::{Collector, Surveyed, Unfit};
 use crate::format::{Defect, Severity};
 
-/// Maximum total size of all described FITS files, in bytes.
-const MAX_BYTES: usize = 16 << 20;
-/// Maximum number of omissions that are reported.
-const MAX_DEFECTS: usize = 100;
-/// Maximum number of columns in mappings.
-const MAX_COLUMNS: usize = 1 << 15;
 /// The name of the file of a table that is the root.
 pub(super) const ROOT: &str = "tree";
-/// Maximum number of headers of images.
-const MAX_HEADERS: usize = 1 << 12;
 
 /// True if the view wants nodes with this tag.
 pub(super) fn is_tag(tag: &str) -> bool {
@@ -137,7 +130,7 @@ struct FoundHeader {
 
 /// Adds a note, up to a limit.
 fn note(defects: &mut Vec<Defect>, note: Defect) {
-    if defects.len() < MAX_DEFECTS && !defects.contains(&note) {
+    if defects.len() < MAX_NOTES && !defects.contains(&note) {
         defects.push(note);
     }
 }
@@ -158,7 +151,7 @@ impl Collector for NodeFinder {
             return;
         }
         if node.tag.is_some_and(blank::is_cube_tag) {
-            if self.cubes.len() < MAX_HEADERS && node.value.get("mask").is_some() {
+            if self.cubes.len() < MAX_DESCRIBED && node.value.get("mask").is_some() {
                 self.cubes.push(node.path);
             }
             return;
@@ -171,11 +164,11 @@ impl Collector for NodeFinder {
             return;
         }
         if let Some(tag) = node.tag.filter(|tag| headers::is_tag(tag)) {
-            if self.headers.len() < MAX_HEADERS {
+            if self.headers.len() < MAX_DESCRIBED {
                 let shown = paths.show(node.path);
                 let mut header = ImageHeader::read(tag, node.value, shown.to_string());
                 self.kept = self.kept.saturating_add(header.as_ref().map_or(0, ImageHeader::len));
-                if self.kept > MAX_BYTES {
+                if self.kept > MAX_MADE {
                     header = Err("all headers of the tree are longer than 16 MiB together".to_owned());
                 }
                 let (path, place) = (node.path, node.value.place);
@@ -189,7 +182,7 @@ impl Collector for NodeFinder {
         }
         let taken = self.take_node(node.tag.unwrap_or_default(), node.path, node.value, unfit);
         if let Err(why) = taken
-            && self.defects.len() < MAX_DEFECTS
+            && self.defects.len() < MAX_NOTES
         {
             let Mark { offset, line, .. } = node.value.place;
             let what = format!("line {line}: fits/ leaves out {}: {why}", paths.show(node.path));
@@ -210,7 +203,7 @@ impl NodeFinder {
     /// Takes a node that is a column if it is in a mapping without a tag.
     fn take_column(&mut self, paths: &Paths, node: &WantedNode<'_>, unfit: Unfit<'_>) {
         let (true, Some((parent, Step::Key(key)))) = (node.plain, paths.last(node.path)) else { return };
-        if self.columns >= MAX_COLUMNS {
+        if self.columns >= MAX_DESCRIBED {
             return;
         }
         let key: &str = key.as_ref();
@@ -244,7 +237,7 @@ impl NodeFinder {
             return Err(format!("in an array of its data, {why}"));
         }
         self.kept = self.kept.saturating_add(document.size);
-        if self.kept > MAX_BYTES {
+        if self.kept > MAX_MADE {
             return Err("all such nodes are longer than 16 MiB together".to_owned());
         }
         self.bare = document.bare();
@@ -300,7 +293,7 @@ impl NodeFinder {
                 above = paths.tree.parent(node);
             }
             self.kept = self.kept.saturating_add(document.size);
-            if above.is_none() && self.kept <= MAX_BYTES {
+            if above.is_none() && self.kept <= MAX_MADE {
                 let shown = if path.is_none() { SharedPath::new([ROOT]) } else { paths.tree.shared(place) };
                 nodes.documents.push((shown, Arc::new(document)));
             }
@@ -460,7 +453,7 @@ impl NodeFinder {
             let owner = place.and_then(|place| above(&paths.tree, place, "data"));
             for found in owner.and_then(|owner| owners.get(&owner)).into_iter().flatten() {
                 if let Err(why) = &found.wcs
-                    && defects.len() < MAX_DEFECTS
+                    && defects.len() < MAX_NOTES
                 {
                     defects.push(without_coordinates(found.place, &found.shown, why));
                 }
@@ -498,7 +491,7 @@ impl NodeFinder {
             }
             let [(found, wcs, images)] = &fitting[..] else { continue };
             for (axis, why) in &wcs.left_out {
-                if defects.len() < MAX_DEFECTS {
+                if defects.len() < MAX_NOTES {
                     let what = format!("axis {axis} of {}", found.shown);
                     defects.push(without_coordinates(found.place, &what, why));
                 }

@@ -6,11 +6,11 @@
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
+use asdf_tree::limits::MAX_MADE;
 use asdf_tree::yaml::document::{Document, Id, Kind, NodePlace};
 use seekable::error::{Error, Result};
 use twox_hash::XxHash64;
 
-use super::MAX_ADDED;
 use super::nulls::Nulls;
 use super::numbers::{Number, number};
 use super::output::SHORT;
@@ -285,7 +285,7 @@ impl Members {
 
     /// Fails if merge keys add too much to the text.
     fn check_added(&self, document: &Document, at: Id) -> Result<()> {
-        if self.added > MAX_ADDED {
+        if self.added > MAX_MADE {
             return refused(document, at, "merge keys make the text longer by 16 MiB");
         }
         Ok(())

@@ -1,10 +1,11 @@
 //! The text of JSON: each member has a line of its own; items share lines.
 
+use asdf_tree::limits::MAX_MADE;
 use asdf_tree::yaml::document::Id;
 
+use super::Tags;
 use super::nulls::Nulls;
 use super::scalar::{Json, reference, string};
-use super::{MAX_ADDED, Tags};
 
 /// Maximum length of a scalar's JSON, in bytes, that is repeated for each alias.
 pub(super) const SHORT: usize = 256;
@@ -120,7 +121,7 @@ impl JsonOutput {
 
     /// Returns the number of bytes that a pointer may have.
     pub(super) fn max_pointer(&self) -> usize {
-        MAX_ADDED - self.added + SHORT
+        MAX_MADE - self.added + SHORT
     }
 
     /// Writes a reference to the node at a path, or null if there is no path. A member that a merge key brings is no
@@ -131,7 +132,7 @@ impl JsonOutput {
             Ok(path) => {
                 reference(path, &mut self.bytes);
                 let added = (self.bytes.len() - begun).saturating_sub(SHORT);
-                if self.added + added <= MAX_ADDED {
+                if self.added + added <= MAX_MADE {
                     self.added += added;
                     return;
                 }

@@ -1,16 +1,10 @@
 //! The `meta` of a table as YAML on one line, for `table_meta_yaml`.
 
+use asdf_tree::limits::{MAX_CHAIN, MAX_SEARCHED, MAX_VALUE};
 use asdf_tree::yaml::scalar::Type;
 use asdf_tree::yaml::survey::{NodeContent, TreeNode};
 
 use crate::content::parquet::quoted;
-
-/// Maximum length of the text, in bytes.
-const MAX_LEN: usize = 64 << 10;
-/// Maximum number of nodes that are visited. Aliases can make it far larger than the number of nodes in the text.
-const MAX_VISITED: usize = 1 << 12;
-/// Maximum nesting.
-const MAX_DEPTH: usize = 32;
 
 /// Returns a mapping as YAML; `None` if it is none, is empty or too long. Items that are no scalars, lists or mappings are
 /// left out, such as arrays.
@@ -28,13 +22,13 @@ struct MetaLine {
 
 impl MetaLine {
     fn is_short(&self) -> bool {
-        self.text.len() <= MAX_LEN && self.visited <= MAX_VISITED
+        self.text.len() <= MAX_VALUE && self.visited <= MAX_SEARCHED
     }
 
     /// Adds a node. If it can't be shown, nothing is added, and the result is false.
     fn add(&mut self, node: &TreeNode, depth: usize) -> bool {
         self.visited += 1;
-        if depth > MAX_DEPTH || !self.is_short() {
+        if depth > MAX_CHAIN || !self.is_short() {
             return false;
         }
         let node = node.target();

@@ -3,20 +3,13 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use asdf_tree::limits::{MAX_CHAIN, MAX_NAME, MAX_SEARCHED};
 use asdf_tree::yaml::survey::{NodeContent, TreeNode};
 
 use super::super::ndarray::{self, INLINE_KEY, Ndarray};
 use super::super::units;
 use super::times::{Times, default_scale};
 use crate::content::parquet::Facts;
-
-/// Maximum number of nodes of a column that are visited.
-pub(super) const MAX_VISITED: usize = 1 << 12;
-/// Maximum depth of arrays below a column.
-const MAX_DEPTH: usize = 8;
-
-/// Maximum length of a metadata value of a column, in bytes.
-const MAX_FACT: usize = 1 << 12;
 
 /// Tag prefixes of columns.
 const COLUMNS: [&str; 2] = ["tag:stsci.edu:asdf/core/column-1.", "tag:stsci.edu:asdf/table/column-1."];
@@ -55,11 +48,11 @@ pub(super) fn is_time(tag: &str) -> bool {
 
 /// Returns the metadata that a node with this tag gives the arrays in it.
 fn facts_of(tag: &str, node: &TreeNode) -> Facts {
-    let text = |key| node.get(key).and_then(TreeNode::text).filter(|text| text.len() <= MAX_FACT);
+    let text = |key| node.get(key).and_then(TreeNode::text).filter(|text| text.len() <= MAX_NAME);
     let fact = |name, key| text(key).map(|text| (name, text.to_owned()));
     let mut facts = Facts::new();
     if is_column(tag) || units::is_quantity(tag) {
-        let unit = units::of_any(node).filter(|unit| unit.len() <= MAX_FACT);
+        let unit = units::of_any(node).filter(|unit| unit.len() <= MAX_NAME);
         facts.extend(unit.map(|unit| ("unit", unit)));
     }
     if is_column(tag) {
@@ -84,7 +77,7 @@ fn facts_of(tag: &str, node: &TreeNode) -> Facts {
         kind => kind,
     });
     if let Some(kind) = kind.filter(|_| tag.starts_with(UNCERTAINTY) || tag.is_empty()) {
-        let unit = units::of_any(node).filter(|unit| unit.len() <= MAX_FACT);
+        let unit = units::of_any(node).filter(|unit| unit.len() <= MAX_NAME);
         facts.extend(unit.map(|unit| ("unit", unit)));
         facts.push(("uncertainty_type", kind.to_owned()));
     }
@@ -129,7 +122,7 @@ impl Search {
         let before = self.facts.len();
         self.facts.extend(facts_of(tag, value));
         for (key, below) in entries {
-            if self.below.len() >= MAX_DEPTH || self.looked_at >= MAX_VISITED {
+            if self.below.len() >= MAX_CHAIN || self.looked_at >= MAX_SEARCHED {
                 break;
             }
             if let Some(key) = key.text() {

@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use asdf_tree::limits::{MAX_DESCRIBED, MAX_ELEMENT, MAX_MADE, MAX_NOTES};
 use asdf_tree::yaml::event::Mark;
 use asdf_tree::yaml::survey::{Alias, PathId, Paths, Step, TreeNode, WantedNode};
 
@@ -21,18 +22,7 @@ use crate::content::path_dir::{Item, Items};
 use crate::content::path_tree::{Id, PathTree};
 use crate::format::{Defect, Severity};
 
-/// Maximum number of columns.
-const MAX_COLUMNS: usize = 1 << 15;
-/// Maximum number of notes on omitted tables.
-const MAX_DEFECTS: usize = 100;
-/// Maximum size of the targets of all links, in bytes.
-const MAX_TARGETS: usize = 16 << 20;
-/// Maximum size of a row of a column: elements and bytes.
-const MAX_ROW: (u64, u64) = (1 << 20, 8 << 20);
 const TOO_LONG: &str = "one of its rows is longer than 8 MiB";
-
-/// Maximum size of the metadata of all columns, in bytes.
-const MAX_METADATA: usize = 16 << 20;
 
 pub(super) const ENDING: &str = ".parquet";
 /// The file of a table that is the root of the tree, and the link to it.
@@ -149,10 +139,10 @@ pub(super) struct TableFinder {
 impl Collector for TableFinder {
     fn take(&mut self, paths: &Paths, node: &WantedNode<'_>, unfit: Unfit<'_>) {
         let Some(tag) = node.tag else { return };
-        if self.columns >= MAX_COLUMNS {
+        if self.columns >= MAX_DESCRIBED {
             if !std::mem::replace(&mut self.is_full, true) {
                 let what =
-                    format!("tables/ leaves out what follows: there are more than {MAX_COLUMNS} columns");
+                    format!("tables/ leaves out what follows: there are more than {MAX_DESCRIBED} columns");
                 self.leave_out(node.value.place, what);
             }
             return;
@@ -163,7 +153,7 @@ impl Collector for TableFinder {
             self.columns += columns.len();
             let meta = node.value.get("meta").and_then(meta::yaml).filter(|meta| {
                 self.metadata += meta.len();
-                self.metadata <= MAX_METADATA
+                self.metadata <= MAX_MADE
             });
             self.tables.push(FoundTable { path: node.path, columns, meta: meta.map(Arc::from) });
             return;
@@ -272,18 +262,18 @@ impl TableFinder {
         columns.into_iter().map(|(_, source)| self.bounded(source)).collect()
     }
 
-    /// Returns the column. Its metadata are dropped once the metadata of all columns exceed [`MAX_METADATA`]:
+    /// Returns the column. Its metadata are dropped once the metadata of all columns exceed [`MAX_MADE`]:
     /// with aliases, a short text may have much metadata.
     fn bounded(&mut self, mut source: Source) -> Source {
         self.metadata += source.facts.iter().map(|(key, value)| key.len() + value.len()).sum::<usize>();
-        if self.metadata > MAX_METADATA {
+        if self.metadata > MAX_MADE {
             source.facts.clear();
         }
         source
     }
 
     fn leave_out(&mut self, place: Mark, what: String) {
-        if self.defects.len() < MAX_DEFECTS {
+        if self.defects.len() < MAX_NOTES {
             let offset = place.offset;
             let what = format!("line {}: {what}", place.line);
             self.defects.push(Defect { severity: Severity::Note, offset, block: None, what });
@@ -397,7 +387,7 @@ fn unfit_row(datatype: &Datatype, count: u64) -> Option<&'static str> {
     match datatype {
         Datatype::Scalar(scalar) => {
             let bytes = scalar.size().and_then(|size| size.checked_mul(count));
-            let is_short = count <= MAX_ROW.0 && bytes.is_some_and(|bytes| bytes <= MAX_ROW.1);
+            let is_short = count <= MAX_ELEMENT && bytes.is_some_and(|bytes| bytes <= 8 * MAX_ELEMENT);
             (!is_short).then_some(TOO_LONG)
         }
         Datatype::Structured(fields) if fields.is_empty() => Some("it has no fields"),
@@ -473,7 +463,7 @@ impl TablePaths {
         way.push(&name);
         let text = way.join("/");
         self.targets += text.len();
-        if self.targets <= MAX_TARGETS {
+        if self.targets <= MAX_MADE {
             self.items.push(self.paths.item(from, ending, TableEntry::Link(text.into())));
         }
     }

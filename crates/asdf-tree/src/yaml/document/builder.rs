@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 
 use super::run::{Checkpoint, ScalarRun};
-use super::{Document, Id, Kind, MAX_NODES, MAX_TEXT, Node};
+use super::{Document, Id, Kind, Node};
+use crate::limits::{MAX_NODES, MAX_TEXT};
 use crate::yaml::event::{Event, Mark, Style, What};
 use seekable::error::Error;
 

@@ -1,4 +1,5 @@
 use super::*;
+use crate::limits::MAX_NODES;
 use crate::yaml::event::{Event, What};
 use crate::yaml::parser::Events;
 use crate::yaml::read::each_event_in;

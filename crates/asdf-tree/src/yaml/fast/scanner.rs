@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::collections::VecDeque;
 
 use super::{NeedsLibyaml, Result};
+use crate::limits::MAX_DEPTH;
 use crate::yaml::event::{Mark, Style};
-use crate::yaml::parser::MAX_DEPTH;
 
 /// Maximum length of a key before its `:`, in bytes.
 const MAX_KEY: u32 = 1024;

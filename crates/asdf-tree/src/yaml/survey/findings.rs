@@ -6,7 +6,8 @@ use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash, Hasher};
 
 use super::read_tree::{PairList, ReadTree};
 use super::sample::{HASHER, IdentityHasher, NodeType, step};
-use super::{Finding, MAX_FINDINGS, PathId, Root, TextSample, TextSurvey, Wrong};
+use super::{Finding, PathId, Root, TextSample, TextSurvey, Wrong};
+use crate::limits::MAX_NOTES;
 use crate::yaml::document::{Document, Id, Kind, NodePlace, RunEvent};
 use crate::yaml::event::{Mark, START, Style};
 use crate::yaml::scalar::readings::{self, Readings, reading};
@@ -106,7 +107,7 @@ impl<'d> FindingFinder<'d, '_> {
     }
 
     fn find_at(&mut self, wrong: Wrong, spot: NodeSpot, detail: &str, what: String) {
-        if self.survey.findings.len() < MAX_FINDINGS {
+        if self.survey.findings.len() < MAX_NOTES {
             let path = self.path_at(spot);
             let mut hasher = DefaultHasher::new();
             (wrong, detail, self.tree.paths.identity(path, false)).hash(&mut hasher);
@@ -274,7 +275,7 @@ impl<'d> FindingFinder<'d, '_> {
         if !is_scalar {
             self.find(Wrong::Unfit, id, "", format!("a collection can't be read: {why}"));
         }
-        let room = MAX_FINDINGS.saturating_sub(self.survey.findings.len());
+        let room = MAX_NOTES.saturating_sub(self.survey.findings.len());
         let is_kept = |finding: &Finding| {
             !is_scalar || matches!(finding.wrong, Wrong::UndefinedAlias | Wrong::RepeatedAnchor)
         };

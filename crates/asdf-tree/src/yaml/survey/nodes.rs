@@ -5,8 +5,9 @@ use std::rc::Rc;
 
 use super::read_tree::ReadTree;
 use super::rectangle::{Rectangle, SequenceShape};
-use super::value::{MAX_ARRAY_NODES, MAX_NODES, MAX_SCALAR, NodeContent, TreeNode};
+use super::value::{NodeContent, TreeNode};
 use super::{Alias, Broken, Leaves, Merge, MergeSource, Paths, Reference, Survey, Wanted, WantedNode};
+use crate::limits::{MAX_SEARCHED, MAX_VALUE};
 use crate::yaml::document::{Document, Id, Kind, NodePlace, RunEvent};
 use crate::yaml::event::{Mark, START, Style};
 use crate::yaml::read::Unread;
@@ -289,7 +290,7 @@ impl<'w> NodeFinder<'_, 'w> {
     fn leaf(&self, id: Id, place: Mark) -> TreeNode {
         let text = self.tree.document.text(id);
         let node = match self.tree.document.kind(id) {
-            Kind::Scalar(style) if text.len() <= MAX_SCALAR => {
+            Kind::Scalar(style) if text.len() <= MAX_VALUE => {
                 NodeContent::Scalar { text: text.into(), plain: style == Style::Plain }
             }
             Kind::Alias => {
@@ -375,7 +376,7 @@ impl<'w> NodeFinder<'_, 'w> {
         // An error ends the run.
         let _ = self.tree.document.read_run(run, place, |event, place| {
             let (node, size) = match event {
-                RunEvent::Scalar(text) if text.len() <= MAX_SCALAR => {
+                RunEvent::Scalar(text) if text.len() <= MAX_VALUE => {
                     (NodeContent::Scalar { text: text.into(), plain: true }, 1)
                 }
                 RunEvent::Scalar(_) => (NodeContent::Unknown, 1),
@@ -486,11 +487,10 @@ impl OpenValue {
     /// Adds a node. `size` counts it and all nodes within it. If there would be too many, it is added without them.
     fn push(&mut self, value: TreeNode, size: usize) {
         let sum = self.size + size;
-        self.is_too_large |=
-            if self.is_array { sum > MAX_ARRAY_NODES } else { self.values.len() >= MAX_NODES };
+        self.is_too_large |= if self.is_array { sum > MAX_SEARCHED } else { self.values.len() >= MAX_VALUE };
         if self.is_too_large {
             self.values = Vec::new();
-        } else if sum <= MAX_NODES {
+        } else if sum <= MAX_VALUE {
             self.size = sum;
             self.values.push(value);
         } else {

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use crate::limits::MAX_NAME;
+
 /// A step from a collection to one of its nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Step {
@@ -29,9 +31,6 @@ pub struct Paths {
     /// The last step of each path, and the path without that step.
     steps: Vec<(Option<PathId>, Step)>,
 }
-
-/// Approximate maximum length of a path in messages, in bytes.
-const MAX_SHOWN: usize = 3000;
 
 /// The path of the root, which has no steps.
 pub const ROOT: Option<PathId> = None;
@@ -97,13 +96,13 @@ impl Paths {
         let mut len = 0;
         let mut at = path;
         while let Some((parent, step)) = self.last(at) {
-            if len > MAX_SHOWN {
+            if len > MAX_NAME {
                 steps.push("…".to_owned());
                 break;
             }
             let text = match step {
-                Step::Key(key) if key.len() > MAX_SHOWN => {
-                    let from = key.char_indices().rev().nth(MAX_SHOWN / 4).map_or(0, |(byte, _)| byte);
+                Step::Key(key) if key.len() > MAX_NAME => {
+                    let from = key.char_indices().rev().nth(MAX_NAME / 4).map_or(0, |(byte, _)| byte);
                     format!("…{}", key[from..].escape_debug())
                 }
                 step => step.to_string(),

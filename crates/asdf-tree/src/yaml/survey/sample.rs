@@ -9,14 +9,13 @@ use std::hash::{BuildHasherDefault, Hasher, RandomState};
 use std::sync::LazyLock;
 
 use super::PathId;
+use crate::limits::MAX_ITEMS;
 use crate::yaml::scalar::readings::Readings;
 
 /// The limit of kept nodes of each sort: a constant, and the number of bytes of text that raise it by one.
 const KEPT: (u64, u64) = (64 << 10, 64);
 /// Maximum number of changes that are listed. Further ones are only counted.
 const LISTED: usize = 9;
-/// Maximum number of different tags that are remembered by name.
-const MAX_TAGS: usize = 10_000;
 
 /// Number of bits that tell which sequences have items.
 const ITEM_BITS: usize = 1 << 16;
@@ -85,7 +84,7 @@ impl TextSample {
         let known = self.known.get(tag).copied();
         let tag = known.unwrap_or_else(|| {
             let next = u32::try_from(self.tags.len()).unwrap_or(u32::MAX);
-            if self.tags.len() < MAX_TAGS {
+            if self.tags.len() < MAX_ITEMS {
                 self.tags.push(tag.into());
                 self.known.insert(tag.into(), next);
             }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::limits::{MAX_NOTES, MAX_VALUE};
 use seekable::content::Text;
 
 const TAGS: Wanted<'static> = Wanted {
@@ -73,9 +74,8 @@ fn a_large_array_in_the_tree_is_kept_as_its_shape() {
 
 #[test]
 fn a_value_that_is_too_large_is_told_apart() {
-    let many: String = (0..value::MAX_NODES + 10).map(|n| format!("k{n}: 1\n  ")).collect();
-    let text =
-        format!("a: !want\n  {many}\nb: !want\n  x: [{}]\n  y: 1\n", "1,".repeat(value::MAX_NODES + 10));
+    let many: String = (0..MAX_VALUE + 10).map(|n| format!("k{n}: 1\n  ")).collect();
+    let text = format!("a: !want\n  {many}\nb: !want\n  x: [{}]\n  y: 1\n", "1,".repeat(MAX_VALUE + 10));
     let mut whole = Vec::new();
     nodes_in(&text, &mut |_, found| {
         whole.push((found.value.is_whole(), found.value.get("y").and_then(TreeNode::integer)));
@@ -141,7 +141,7 @@ fn a_finding_has_the_same_identity_wherever_it_moves() {
 fn large_mappings_and_findings_without_end_are_borne() {
     let text: String = (0..5000).map(|n| format!("k{}: {n}\n", n % 2500)).collect();
     let survey = surveyed(&text);
-    assert_eq!(survey.findings.len(), MAX_FINDINGS);
+    assert_eq!(survey.findings.len(), MAX_NOTES);
     assert_eq!(survey.findings[0].at as usize, text.match_indices("k0:").nth(1).unwrap().0);
 }
 

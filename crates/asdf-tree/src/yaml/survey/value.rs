@@ -6,13 +6,6 @@ use super::{Leaves, SequenceShape};
 use crate::yaml::event::Mark;
 use crate::yaml::scalar::{self, Type};
 
-/// Maximum number of nodes of a value: enough for a table of some thousand columns.
-pub(super) const MAX_NODES: usize = 64 << 10;
-/// Maximum number of nodes of an array in the tree.
-pub(super) const MAX_ARRAY_NODES: usize = 4 << 10;
-/// Maximum length of a scalar that is kept, in bytes.
-pub(super) const MAX_SCALAR: usize = 64 << 10;
-
 /// A node.
 #[derive(Clone, Debug)]
 pub struct TreeNode {

@@ -59,9 +59,9 @@ fn what_is_kept_is_bounded_and_a_broken_tree_says_so() {
     let long = format!("{}: {}\n", "long".repeat(100), array(0));
     assert_eq!(paths_of(&tree(&long), 1).found[&0], [format!("...{}", "long".repeat(16))]);
     assert!(!paths_of(&tree("a: [\n"), 1).complete);
-    let too_many: String = (0..MAX_ARRAYS + 9).map(|n| format!("a{n}: {}\n", array(n as i64))).collect();
+    let too_many: String = (0..MAX_ITEMS + 9).map(|n| format!("a{n}: {}\n", array(n as i64))).collect();
     let found = paths_of(&tree(&too_many), usize::MAX);
-    assert!(!found.complete && found.found.len() >= MAX_ARRAYS);
+    assert!(!found.complete && found.found.len() >= MAX_ITEMS);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use asdf_tree::limits::MAX_NOTES;
 use asdf_tree::yaml::event::Mark;
 use asdf_tree::yaml::read::each_event_in;
 use asdf_tree::yaml::survey::{
@@ -67,7 +68,7 @@ impl TreeFacts {
             let value = found.value;
             let expected = found.tag.and_then(|tag| Some((tag, standard::expected(standard, tag)?)));
             if let Some((tag, expected)) = expected
-                && unfit.len() < survey::MAX_FINDINGS
+                && unfit.len() < MAX_NOTES
             {
                 let tag = tag.escape_debug();
                 let what = format!(
@@ -77,7 +78,7 @@ impl TreeFacts {
                 unfit.push((path, NodeFault { place: value.place, what }));
             }
             if let Some(tag) = found.tag.filter(|tag| ndarray::is_tag(tag)) {
-                if !ndarray::is_known_tag(tag) && expected.is_none() && unfit.len() < survey::MAX_FINDINGS {
+                if !ndarray::is_known_tag(tag) && expected.is_none() && unfit.len() < MAX_NOTES {
                     let what =
                         format!("readers don't recognise this version of ndarray, {}", tag.escape_debug());
                     unfit.push((path, NodeFault { place: value.place, what }));
@@ -87,7 +88,7 @@ impl TreeFacts {
             let tagged = found.tag.map_or(Ok(()), |tag| core_schemas::check(tag, value));
             let at_root = found.root_key.map_or(Ok(()), |key| core_schemas::check_root_key(key, value));
             if let Err(fault) = tagged.and(at_root)
-                && unfit.len() < survey::MAX_FINDINGS
+                && unfit.len() < MAX_NOTES
             {
                 unfit.push((path, fault));
             }

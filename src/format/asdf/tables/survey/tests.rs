@@ -1,8 +1,8 @@
+use asdf_tree::limits::MAX_SEARCHED;
 use asdf_tree::yaml::document::Document;
 
 use seekable::content::{Content, Text};
 
-use super::super::search::MAX_VISITED;
 use super::*;
 use crate::format::asdf::arrays;
 use crate::format::asdf::tables::Tables;
@@ -134,5 +134,5 @@ fn aliases_of_aliases_are_not_followed_without_end() {
             TableEntry::Link(_) => 0,
         })
         .sum();
-    assert!(columns <= 2 * MAX_VISITED, "{columns}");
+    assert!(columns <= 2 * MAX_SEARCHED, "{columns}");
 }
