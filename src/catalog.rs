@@ -17,8 +17,8 @@ use std::sync::Arc;
 use seekable::cache::Cache;
 use seekable::error::Result;
 
+use crate::container::Context;
 use crate::files::{FilesToRead, Found, parallel};
-use crate::format::Context;
 use crate::log::complain;
 use crate::named::Servers;
 use crate::progress::Progress;

@@ -10,8 +10,8 @@ use seekable::error::{Error, Kind, Result, in_json, one_line};
 use seekable::source::BufferedSource;
 use serde::Serialize;
 
+use crate::container::{Context, Defect, Severity};
 use crate::files::{FilesToRead, Found};
-use crate::format::{Context, Defect, Severity};
 use crate::library::{self, check::Findings};
 use crate::log::complain;
 use crate::named::Servers;

@@ -36,10 +36,11 @@ use seekable::cache::store::Store;
 use seekable::error::{Error, Kind, Result};
 use seekable::source::BufferedSource;
 
+use crate::container::{Container, Context};
 use crate::daemon::{self, MountPlan};
+use crate::edit::context::Validation;
 use crate::files::Found;
-use crate::format::editor::Validation;
-use crate::format::{self, Container, Context};
+use crate::format;
 use crate::{check, exit, log, named};
 use action::{ACTION, Action};
 use help::HelpExtent;

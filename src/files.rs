@@ -11,8 +11,9 @@ pub(crate) use found::{Elsewhere, FilesToRead, Found};
 use seekable::error::{Error, Kind, Result};
 use seekable::source::{FileSource, Source};
 
-use crate::format::editor::SaveTarget;
-use crate::format::recovery::{self, Condition};
+use crate::edit::context::SaveTarget;
+use crate::edit::recovery;
+use crate::edit::recovery::Condition;
 
 /// Opens a local file, unless it is half-saved.
 ///

@@ -1,44 +1,30 @@
 //! The file formats. Each [`Format`] opens a source as a [`Container`].
 
-mod array_facts;
-pub(crate) mod asdf;
+mod asdf;
 pub(crate) mod blosc2;
 pub(crate) mod bloscpack;
 mod buffered;
-mod container;
 mod described;
 mod dtype;
-pub(crate) mod editor;
 pub(crate) mod endings;
-mod footprint;
 pub(crate) mod gsd;
-mod healpix;
 #[cfg(test)]
 #[path = "format/tests/note.rs"]
 mod note;
 mod others;
-mod recovered;
-pub(crate) mod recovery;
-mod references;
-pub(crate) mod refusal;
 pub(crate) mod shown;
 
 use std::path::Path;
 use std::sync::Arc;
 
-pub(crate) use array_facts::IN_BLOCKS;
-pub use array_facts::{ArrayFacts, ArraySource, ElementType, FieldType};
-pub(crate) use asdf::edit::{Editor, is_sidecar};
-pub(crate) use container::{ArrayPaths, FactValue, ReadAt};
-pub use container::{Block, Container, Context, Defect, Fact, Facts, Severity, Verified, Views};
-pub(crate) use container::{Format, HEAD};
 pub(crate) use described::{TreeJson, describe};
-use editor::{EditContext, SaveTarget};
-pub(crate) use footprint::Footprint;
-pub use references::NAME as REFERENCES;
 use seekable::cache::Cache;
 use seekable::error::{Error, Kind, Result, one_of};
 use seekable::source::Source;
+
+use crate::container::{Container, Context, Format, HEAD, ReadAt};
+use crate::edit::context::{EditContext, SaveTarget};
+use crate::edit::{Editor, recovery};
 
 /// The formats, in the order in which they are tried.
 const FORMATS: &[&dyn Format] = &[

@@ -26,7 +26,7 @@ use std::io::{self, Write};
 use asdf_tree::product::FileSummary;
 use seekable::error::{Error, Result, one_line};
 
-use crate::format::{ArrayFacts, ArraySource, Container, Defect, Facts, IN_BLOCKS, Severity};
+use crate::container::{ArrayFacts, ArraySource, Container, Defect, Facts, IN_BLOCKS, Severity};
 use describe::Blocks;
 use line::{Style, TextLine};
 use outline::{Outline, OutlineSink};

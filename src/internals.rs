@@ -22,31 +22,31 @@ pub mod content {
 }
 
 pub mod format {
-    pub use crate::format::{
-        Block, Container, Context, Defect, Fact, Facts, REFERENCES, Severity, Verified, Views, open,
-        view_names,
+    pub use crate::container::{
+        Block, Container, Context, Defect, Fact, Facts, REFERENCES, Severity, Verified, Views,
     };
+    pub use crate::format::{open, view_names};
 
     pub mod asdf {
 
         pub mod chain {
-            pub use crate::format::asdf::chain::{open, parse};
+            pub use crate::asdf::chain::{open, parse};
         }
 
         pub mod edit {
-            pub use crate::format::asdf::edit::{Applied, Indexed, SaveOptions, SavePlan, Target};
+            pub use crate::edit::{Applied, Indexed, SaveOptions, SavePlan, Target};
 
             pub mod check {
-                pub use crate::format::asdf::edit::check::{Old, Validation, check};
+                pub use crate::edit::check::{Old, Validation, check};
             }
         }
 
         pub mod index {
-            pub use crate::format::asdf::index::parse;
+            pub use crate::asdf::index::parse;
         }
 
         pub mod json {
-            pub use crate::format::asdf::json::of_text;
+            pub use crate::views::json::of_text;
         }
     }
 
@@ -66,7 +66,7 @@ pub mod format {
     }
 
     pub mod editor {
-        pub use crate::format::editor::DeviceLimits;
+        pub use crate::edit::context::DeviceLimits;
     }
 
     pub mod gsd {
@@ -81,7 +81,7 @@ pub mod format {
     }
 
     pub mod recovery {
-        pub use crate::format::recovery::SaveSide;
+        pub use crate::edit::recovery::SaveSide;
     }
 }
 

@@ -29,10 +29,13 @@ use seekable::source::{MemorySource, Source};
 use seekable::content::Content;
 use seekable::content::read_exact_at;
 
+use crate::container;
+use crate::container::text_version::TextVersion;
+use crate::container::{ArrayFacts, Container, Context, Defect, Footprint};
 use crate::content::dir::{Dir, Node};
-use crate::format::editor::{SaveTarget, TextVersion};
-use crate::format::recovery::RecoveryPolicy;
-use crate::format::{self, ArrayFacts, Container, Context, Defect, Footprint, TreeJson};
+use crate::edit::context::SaveTarget;
+use crate::edit::recovery::RecoveryPolicy;
+use crate::format::{self, TreeJson};
 use crate::local::location::Location;
 use crate::named::{self, Named};
 use crate::progress::Progress;
@@ -315,7 +318,7 @@ impl File {
     }
 
     /// Reads the whole file, and returns its defects in file order, as `asdf-mount --check` does. A file without
-    /// [damage](format::Severity::Damage) is sound.
+    /// [damage](container::Severity::Damage) is sound.
     ///
     /// # Errors
     /// The file can't be read to its end.
@@ -347,7 +350,7 @@ impl File {
 
     /// Returns the text of the references to the chunks of all arrays; `None` if the format has none.
     pub(crate) fn references(&self) -> Result<Option<Arc<dyn Content>>> {
-        let file = self.container.clone().derived_file(format::REFERENCES)?;
+        let file = self.container.clone().derived_file(container::REFERENCES)?;
         file.map(|file| file.content).transpose()
     }
 }

@@ -16,7 +16,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use seekable::error::{Error, Kind, Result, one_of};
 use system::SystemOption;
 
-use crate::format::editor::{EditOptions, Validation};
+use crate::edit::context::{EditOptions, Validation};
 use crate::format::view_names;
 use crate::mounted::verify::Verify;
 use crate::remote::RemoteOptions;

@@ -45,8 +45,9 @@ use seekable::sync::{Rank, RankedMutex, locked, locked_at_once};
 
 use seekable::content::{Content, read_exact_at};
 
-use crate::format::Editor;
-use crate::format::editor::{EditContext, TextVersion};
+use crate::container::text_version::TextVersion;
+use crate::edit::Editor;
+use crate::edit::context::EditContext;
 use crate::format::view_names;
 use crate::local::detect::EntryPosition;
 use crate::local::stat::{FileKind, Stat, Time};

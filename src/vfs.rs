@@ -54,9 +54,9 @@ use lru::LruCache;
 use seekable::error::{Kind, Result, errno};
 use seekable::sync::locked;
 
+use crate::container::{Context, ReadAt};
 use crate::content::dir;
-use crate::format::editor::EditContext;
-use crate::format::{Context, ReadAt};
+use crate::edit::context::EditContext;
 use crate::history::History;
 use crate::local::detect::{EntryPosition, FormatDetector};
 use crate::local::stat::{FileKind, Stat};

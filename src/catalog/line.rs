@@ -11,8 +11,9 @@ use serde::ser::{SerializeMap, Serializer as _};
 use serde_json::Serializer;
 
 use super::since::Since;
+use crate::container::{Context, FactValue, Facts};
 use crate::files::{Elsewhere, Found, open_whole};
-use crate::format::{Context, FactValue, Facts, TreeJson};
+use crate::format::TreeJson;
 use crate::library;
 use crate::named;
 use crate::time::precise_instant;

@@ -17,8 +17,9 @@ use seekable::content::{Content, read_through};
 
 use super::Status;
 use super::summary::Summary;
+use crate::container::Context;
 use crate::files::{FilesToRead, Found};
-use crate::format::{self, Context};
+use crate::format;
 use crate::progress::Progress;
 use crate::remote::RemoteOptions;
 

@@ -5,10 +5,11 @@ use std::path::Path;
 use seekable::error::{Error, Kind, Result, one_line};
 
 use super::{complain, diff, exit};
+use crate::container::text_version::TextVersion;
 use crate::daemon::FileMount;
-use crate::format::editor::{EditContext, Planned, SaveTarget, TextVersion};
-use crate::format::refusal::Refusal;
-use crate::format::{Editor, recovery};
+use crate::edit::context::{EditContext, Planned, SaveTarget};
+use crate::edit::refusal::Refusal;
+use crate::edit::{Editor, recovery};
 use crate::log;
 
 /// Refuses a file whose save was interrupted, because opening it for an edit would recover it.

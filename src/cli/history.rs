@@ -10,10 +10,13 @@ use seekable::source::{FileSource, NoReaders};
 use serde::Serialize;
 
 use super::{complain, exit, print, revise, usage};
+use crate::container::Context;
+use crate::container::text_version::TextVersion;
 use crate::daemon::FileMount;
-use crate::format::editor::{EditContext, SaveTarget, TextVersion};
-use crate::format::refusal::Refusal;
-use crate::format::{self, Context, Editor};
+use crate::edit::Editor;
+use crate::edit::context::{EditContext, SaveTarget};
+use crate::edit::refusal::Refusal;
+use crate::format;
 use crate::history::{Digest, History, Save};
 use crate::options::Options;
 use crate::text_diff;

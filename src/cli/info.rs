@@ -12,9 +12,9 @@ use seekable::error::{Error, Kind, Result, beginning, columns, one_line, padded}
 use super::action::ACTION;
 use super::look::LOOK;
 use super::{at_least_one, complain, open, terminal};
+use crate::container::Container;
 use crate::exit;
 use crate::files::{FilesToRead, Found, parallel};
-use crate::format::Container;
 use crate::info::{self, InfoForm};
 use crate::named::{self, Servers};
 use crate::options::Options;

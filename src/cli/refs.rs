@@ -9,9 +9,9 @@ use seekable::error::{Error, Kind, Result};
 use seekable::source::BufferedSource;
 
 use super::complain;
+use crate::container::Context;
 use crate::exit;
 use crate::files::open_whole;
-use crate::format::Context;
 use crate::library;
 use crate::named::{Named, Servers};
 use crate::options::Options;

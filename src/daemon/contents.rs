@@ -9,7 +9,7 @@ use seekable::error::Result;
 use seekable::source::count_writes;
 
 use super::{MountPlan, given, memory};
-use crate::format::editor::EditContext;
+use crate::edit::context::EditContext;
 use crate::fuse::{Adapter, Writing};
 use crate::history::History;
 use crate::library::options::context;

@@ -14,6 +14,7 @@ use seekable::error::{Error, Kind, Result};
 use seekable::source::{MAX_DEPTH, Place, PlaceEntry, PlaceKind, PlaceStat, Revision, Source};
 
 use super::walk::Walk;
+use crate::edit;
 use crate::format;
 use crate::named::{self, Named, Servers};
 
@@ -161,7 +162,7 @@ impl<'a, I: Iterator<Item = PathBuf>> FilesToRead<'a, I> {
         };
         match kind {
             PlaceKind::File => {
-                let is_sidecar = place.name().is_some_and(|name| format::is_sidecar(&name));
+                let is_sidecar = place.name().is_some_and(|name| edit::is_sidecar(&name));
                 (!is_sidecar).then_some(Found::Elsewhere(Elsewhere { place, revision, is_named: false }))
             }
             // The server's root has a level, but no directory above it.

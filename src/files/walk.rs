@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use seekable::error::{Error, Kind, Result};
 
-use crate::format;
+use crate::edit;
 use crate::named;
 
 /// An iterator over the files in order, with an error for each path that can't be examined.
@@ -95,7 +95,7 @@ impl<I: Iterator<Item = PathBuf>> Iterator for Walk<I> {
         loop {
             let found = match self.levels.last_mut() {
                 Some(level) => match level.names.pop() {
-                    Some(name) if format::is_sidecar(&name) => None,
+                    Some(name) if edit::is_sidecar(&name) => None,
                     Some(name) => {
                         let path = level.dir.join(name);
                         self.found(path)

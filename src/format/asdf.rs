@@ -1,69 +1,19 @@
-//! The ASDF format in all three generations of its layout.
-//!
-//! A file consists of a head (header line, comments, tree), padding, blocks, and an optional block index.
-//! Opening reads the head. The blocks are found when a program first asks for one.
-//!
-//! This file only lists the parts: a new view is a line in [`VIEWS`] and a `mod`. `scripts/imports.py` lists
-//! which modules may import which.
-//!
-//! | module | content |
-//! |---|---|
-//! | [`head`], [`header`], [`block`], [`index`], [`checksum`], [`growth`] | the layout of a file |
-//! | [`chain`], [`quantize`] | encoded blocks |
-//! | [`stored`] | a file as it is stored: head and blocks |
-//! | [`in_fits`] | a FITS file with an ASDF file in it |
-//! | [`view`], [`computed`] | the trait of all views; a file with the results computed from its tree |
-//! | [`kept_document`] | the document of a file's tree, and how long it is kept |
-//! | [`arrays`] | the survey of the tree, the elements of arrays, and the view `arrays/` |
-//! | [`fits`], [`preview`], [`tables`] … | views |
-//! | [`edit`], [`check`] | saves; `--check` |
-//! | [`container`] | the file as the mount sees it: blocks and views |
+//! The ASDF format: its names, and the list of its views. A new view is a line in [`VIEWS`].
 
 use std::sync::{Arc, LazyLock};
 
 use seekable::error::Result;
 use seekable::source::Source;
 
-use self::head::{NAME, recognises};
-use self::view::{AsdfFile, View};
-use super::{Container, Context, Format, ReadAt};
+use crate::asdf::head::{NAME, recognises};
+use crate::asdf::view::{AsdfFile, View};
+use crate::asdf::{arrays, in_fits};
+use crate::container::{Container, Context, Format, ReadAt};
+use crate::views::{exploded, fits, hdus, imploded, json, preview, refs, tables};
 
-mod arrays;
-pub(crate) mod block;
-pub(crate) mod chain;
-mod check;
-pub(crate) mod checksum;
-mod computed;
-mod container;
 #[cfg(test)]
 #[path = "asdf/tests/csv.rs"]
 mod csv;
-pub(crate) mod defect;
-pub(crate) mod edit;
-mod exploded;
-mod external;
-mod facts;
-mod fits;
-mod growth;
-mod hdus;
-pub(crate) mod head;
-pub(crate) mod header;
-mod image_facts;
-mod imploded;
-mod in_fits;
-pub(crate) mod index;
-pub(crate) mod json;
-mod kept_document;
-pub(crate) mod ndarray;
-mod preview;
-pub(crate) mod quantize;
-mod refs;
-mod same_paths;
-mod sources;
-mod stored;
-mod tables;
-mod units;
-mod view;
 
 /// The views, in the order of the directory.
 const VIEWS: &[&dyn View] = &[

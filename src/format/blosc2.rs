@@ -18,7 +18,7 @@ use seekable::codec::blosc::{self, frame};
 use seekable::error::Result;
 use seekable::source::{Source, SourceStat};
 
-use super::{Container, Context, Format};
+use crate::container::{Container, Context, Format};
 
 mod array;
 mod container;

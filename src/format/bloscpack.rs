@@ -20,7 +20,7 @@ use seekable::codec::blosc;
 use seekable::error::Result;
 use seekable::source::{Source, SourceStat};
 
-use super::{Container, Context, Format, references};
+use crate::container::{Container, Context, Format, references};
 
 pub(crate) mod array;
 pub(crate) mod body;

@@ -8,7 +8,7 @@ use seekable::error::{Error, Result};
 
 use seekable::content::Content;
 
-use super::{Defect, Severity};
+use crate::container::{Defect, Severity};
 use crate::content::dir::{Dir, EntryKind, File, Node, Renewal, Signature};
 
 /// Name of the one array.

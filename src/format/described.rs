@@ -2,9 +2,9 @@
 
 use seekable::error::Result;
 
-pub(crate) use super::asdf::json::TreeJson;
-use super::asdf::json::in_one_line;
-use super::{ArrayFacts, Container};
+use crate::container::{ArrayFacts, Container};
+pub(crate) use crate::views::json::TreeJson;
+use crate::views::json::in_one_line;
 
 /// Passes the arrays of a file to `take`, and returns the tree in JSON, by the rules of `tree.json` but in one
 /// line. The tree is read once for both. The inner error says that the tree is not valid, or that its JSON is
@@ -28,7 +28,8 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::format::{self, Context};
+    use crate::container::Context;
+    use crate::format;
     use seekable::cache::Cache;
     use seekable::source::FileSource;
 

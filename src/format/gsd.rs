@@ -20,7 +20,7 @@ use std::sync::Arc;
 use seekable::error::Result;
 use seekable::source::Source;
 
-use super::{Container, Context, Format, references};
+use crate::container::{Container, Context, Format, references};
 use crate::content::path_dir;
 
 pub(crate) mod arrays;

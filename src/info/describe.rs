@@ -5,8 +5,8 @@ use seekable::error::one_line;
 
 use super::line::Style;
 use super::value::{NodeValue, ValueKind};
+use crate::container::Facts;
 use crate::content::Scalar;
-use crate::format::Facts;
 use crate::time::instant;
 
 /// Maximum nesting of a value on one line.

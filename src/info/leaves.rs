@@ -5,7 +5,7 @@ use std::fmt::Write;
 use asdf_tree::yaml::document::{Document, Id, Kind, RunEvent};
 use seekable::error::Result;
 
-use crate::format::Container;
+use crate::container::Container;
 
 /// Passes each scalar of the tree to `take`: its path, `meta.instrument.name` or `steps[2].name`, and its text.
 ///

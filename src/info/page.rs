@@ -48,9 +48,9 @@ use self::outline::TreeHtml;
 use self::sample::Budget;
 use super::outline::Outline;
 use super::{ContainerBlocks, InfoForm, blocks_line, data_size, facts_of_displayed, leaves};
+use crate::container::Container;
 use crate::content::dir::{File, Renewal};
 use crate::content::literal;
-use crate::format::Container;
 
 const STYLE: &str = include_str!("page/style.css");
 /// The start of each page, up to its title. If a text of the file were taken for markup, the policy would still keep

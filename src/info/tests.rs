@@ -4,7 +4,8 @@ use seekable::cache::Cache;
 use seekable::source::MemorySource;
 
 use super::*;
-use crate::format::{self, Context};
+use crate::container::Context;
+use crate::format;
 
 const HEAD: &str = "#ASDF 1.0.0\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\n";
 

@@ -4,14 +4,15 @@ use std::sync::Arc;
 
 use seekable::error::Result;
 
-use crate::format::{self, Container, Facts, Verified};
+use crate::container;
+use crate::container::{Container, Facts, Verified};
 
 /// A block: its facts, and its decoded bytes.
 #[derive(Clone, Debug)]
 pub struct Block {
     container: Arc<dyn Container>,
     number: usize,
-    block: format::Block,
+    block: container::Block,
 }
 
 impl Block {

@@ -6,7 +6,8 @@ use seekable::error::{Error, Result};
 
 use seekable::content::read_through;
 
-use crate::format::{self, Container, Defect, Severity, Verified};
+use crate::container;
+use crate::container::{Container, Defect, Severity, Verified};
 use crate::progress::Progress;
 
 /// Bytes read at once.
@@ -41,7 +42,7 @@ pub(super) fn check(container: &dyn Container, findings: &mut Findings, progress
     Ok(())
 }
 
-fn size_of(block: &format::Block) -> u64 {
+fn size_of(block: &container::Block) -> u64 {
     block.content.as_ref().map_or(0, |content| content.len())
 }
 

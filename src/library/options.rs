@@ -9,8 +9,8 @@ use seekable::error::Result;
 use seekable::source::Reach;
 
 use super::File;
-use crate::format::Context;
-use crate::format::editor::{EditContext, EditOptions};
+use crate::container::Context;
+use crate::edit::context::{EditContext, EditOptions};
 use crate::history::History;
 use crate::named::{Named, Servers};
 use crate::options::{MIN_CACHE, Options};

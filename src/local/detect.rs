@@ -21,9 +21,9 @@ use remembered::Remembered;
 use seekable::error::{self, Error, Result};
 use seekable::source::{Place, PlaceStat, Source, SourceStat, SourceVersion};
 
-use crate::format::ReadAt;
-use crate::format::editor::SaveTarget;
-use crate::format::recovery::RecoveryPolicy;
+use crate::container::ReadAt;
+use crate::edit::context::SaveTarget;
+use crate::edit::recovery::RecoveryPolicy;
 use crate::local::at::{open, stat_in, stat_of};
 use crate::local::location::{Location, Name, OpenDir};
 use crate::local::mounts::Stalling;

@@ -14,8 +14,8 @@ use seekable::error::{Error, Kind, Result};
 use seekable::source::{ListedStat, Place, PlaceKind, PlaceStat, Source};
 use seekable::workers::while_waiting;
 
-use crate::format::editor::SaveTarget;
-use crate::format::recovery::RecoveryPolicy;
+use crate::edit::context::SaveTarget;
+use crate::edit::recovery::RecoveryPolicy;
 use crate::local::at::stat_of;
 use crate::local::mounts::{self, Stalling};
 use crate::local::path::link::{LinkPolicy, Mountpoint};

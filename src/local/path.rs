@@ -22,7 +22,7 @@ use rustix::io::Errno;
 use seekable::error::{Error, Result};
 use seekable::source::{FileSource, Source, storage};
 
-use crate::format::editor::SaveTarget;
+use crate::edit::context::SaveTarget;
 use crate::local::acl;
 use crate::local::acl::stat_of_held;
 use crate::local::at::{HOLD, descend, may_write, open, open_as, stat_in, stat_of, step};

@@ -22,8 +22,8 @@ use seekable::sync::{Rank, Ranked, RankedMutex, locked};
 
 use seekable::content::Text;
 
-use crate::format::Container;
-use crate::format::recovery::RecoveryPolicy;
+use crate::container::Container;
+use crate::edit::recovery::RecoveryPolicy;
 use crate::local::location::Location;
 use crate::local::stat::{FileKind, Stat};
 use crate::mounted::generation::bytes::{FileBytes, GenerationSource};

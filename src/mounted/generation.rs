@@ -22,7 +22,7 @@ use seekable::content::Content;
 use seekable::error::Result;
 use seekable::source::{Source, SourceVersion, Time};
 
-use crate::format::Container;
+use crate::container::Container;
 use crate::mounted::verify::Checks;
 use crate::view::PageMemo;
 

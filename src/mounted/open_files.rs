@@ -13,8 +13,8 @@ use seekable::error::Result;
 use seekable::source::Source;
 use seekable::sync::{Rank, RankedMutex, locked};
 
-use crate::format::Container;
-use crate::format::recovery::RecoveryPolicy;
+use crate::container::Container;
+use crate::edit::recovery::RecoveryPolicy;
 use crate::history::History;
 use crate::mounted::generation::Generation;
 use crate::mounted::verify::{Verifier, Verify};

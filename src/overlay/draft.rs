@@ -16,9 +16,10 @@ use seekable::error::{Error, Kind, Result};
 use seekable::source::SourceVersion;
 use seekable::sync::locked;
 
-use crate::format::Editor;
-use crate::format::editor::{Saved, TextVersion};
-use crate::format::refusal::{GONE, REPLACED, Refusal, report_of_warnings};
+use crate::container::text_version::TextVersion;
+use crate::edit::Editor;
+use crate::edit::context::Saved;
+use crate::edit::refusal::{GONE, REPLACED, Refusal, report_of_warnings};
 use crate::local::stat::Time;
 use crate::mounted::file::saving::{SaveEnd, Saving};
 use crate::overlay::appended::{self, Joined};

@@ -17,7 +17,7 @@ use seekable::sync::{RankedMutex, locked};
 
 use seekable::content::{Content, Text};
 
-use crate::format::refusal::Refusal;
+use crate::edit::refusal::Refusal;
 use crate::local::stat::{FileKind, Stat, Time};
 
 /// Maximum number of bytes of one user's scratch files in a mount, in addition to four times the size of the tree being

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use seekable::sync::{locked, locked_at_once};
 
-use crate::format::Editor;
+use crate::edit::Editor;
 use crate::overlay::file::{Backing, OverlayFile};
 use crate::overlay::refusal::REJECTED;
 use crate::overlay::{Overlay, OverlayState};

@@ -13,8 +13,8 @@ use seekable::sync::locked;
 
 use seekable::content::Text;
 
-use crate::format::editor::TextVersion;
-use crate::format::refusal::Refusal;
+use crate::container::text_version::TextVersion;
+use crate::edit::refusal::Refusal;
 use crate::overlay::draft::Draft;
 use crate::overlay::file::{Backing, OverlayFile, Payer, now};
 use crate::overlay::{Overlay, OverlayState, short_text};

@@ -9,10 +9,10 @@ use seekable::cache::Cache;
 use seekable::error::Kind;
 
 use super::*;
-use crate::format::Context;
-use crate::format::asdf::edit::Interruption;
-use crate::format::recovery::RecoveryPolicy;
-use crate::format::refusal::Refusal;
+use crate::container::Context;
+use crate::edit::Interruption;
+use crate::edit::recovery::RecoveryPolicy;
+use crate::edit::refusal::Refusal;
 use crate::local::location::Location;
 use crate::local::path::link::LinkPolicy;
 use crate::local::path::{LocalPath, OpenedDirectory};

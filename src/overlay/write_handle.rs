@@ -25,7 +25,7 @@ use seekable::sync::locked;
 
 use seekable::content::Content;
 
-use crate::format::Editor;
+use crate::edit::Editor;
 use crate::overlay::file::{Backing, Body, OverlayFile, Payer, Whole};
 use crate::overlay::{Overlay, OverlayState};
 

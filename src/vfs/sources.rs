@@ -12,8 +12,8 @@ use asdf_tree::product::FileSummary;
 use lru::LruCache;
 use seekable::error::{self, Error, Result};
 
-use crate::format::recovery::RecoveryPolicy;
-use crate::format::{Container, Severity};
+use crate::container::{Container, Severity};
+use crate::edit::recovery::RecoveryPolicy;
 use crate::info::{self, InfoForm};
 use crate::local::detect::{Detected, EntryForm, EntryPosition, FormatDetector};
 use crate::local::location::Location;

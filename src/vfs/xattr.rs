@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use seekable::error::{Result, errno};
 
+use crate::container::Verified;
 use crate::content::dir::{self, Attributes};
-use crate::format::Verified;
 use crate::format::endings::by_ending;
 use crate::mounted::file::MountedFile;
 use crate::mounted::generation::Parsed;

@@ -20,7 +20,7 @@ use seekable::error::Result;
 
 use seekable::content::{Content, copy_from, is_printable};
 
-use crate::format::{ArrayPaths, Block, Container, FactValue, Facts, Verified};
+use crate::container::{ArrayPaths, Block, Container, FactValue, Facts, Verified};
 
 /// Bytes per line, including the line break.
 const LINE: usize = 80;
@@ -243,7 +243,7 @@ fn quoted(text: &str, room: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::{Defect, Fact, Views};
+    use crate::container::{Defect, Fact, Views};
     use crate::view::status::{Status, Writing};
     use seekable::content::read_exact_at;
     use seekable::error::Error;
@@ -303,7 +303,7 @@ mod tests {
             Ok(Verified::None)
         }
         fn defects(&self) -> Vec<Defect> {
-            let severity = crate::format::Severity::Damage;
+            let severity = crate::container::Severity::Damage;
             vec![Defect { severity, offset: 7, block: Some(2), what: "it: is 'bad'\n".into() }; 1002]
         }
         fn source(&self) -> &Arc<dyn Source> {

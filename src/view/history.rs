@@ -8,7 +8,7 @@ use seekable::error::{Error, Result};
 use seekable::content::{Content, copy_from, read_exact_at};
 
 use crate::content::dir::{Dir, EntryKind, File, Node, Renewal, Signature};
-use crate::format::editor::SaveTarget;
+use crate::edit::context::SaveTarget;
 use crate::history::{Digest, History, Save};
 
 /// A callback that returns the mounted file.

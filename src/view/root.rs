@@ -8,8 +8,8 @@ use seekable::error::Result;
 
 use seekable::content::Text;
 
+use crate::container::Container;
 use crate::content::dir::{Dir, EntryKind, File, Node, Renewal};
-use crate::format::Container;
 use crate::history::History;
 use crate::info::page::{self, PageMemo};
 use crate::info::{self, InfoForm};

@@ -5,8 +5,8 @@ use std::path::Path;
 use seekable::error::Error;
 use serde::Serialize;
 
+use crate::container::{Container, Defect};
 use crate::format::shown;
-use crate::format::{Container, Defect};
 
 /// Maximum number of defects that are listed; further ones are only counted.
 const LISTED: usize = 1000;

@@ -7,8 +7,9 @@ use seekable::source::{MemorySource, UrlOpener};
 use seekable::content::read_exact_at;
 
 use super::*;
+use crate::asdf::view;
+use crate::container::Views;
 use crate::content::dir::{Dir, Node};
-use crate::format::Views;
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -200,7 +201,7 @@ fn a_streamed_block_has_the_size_of_its_data() {
 
 #[test]
 fn omitted_arrays_are_told_without_a_look_at_the_view() {
-    let told = |defects: Vec<crate::format::Defect>| {
+    let told = |defects: Vec<crate::container::Defect>| {
         defects.into_iter().map(|defect| defect.what).collect::<Vec<_>>()
     };
     let expected = ["line 6: arrays/ leaves out b: it takes 1000 bytes, and block 0 has 100"];

@@ -12,12 +12,12 @@ use seekable::content::{Content, Slice, Text, UnreadableText};
 use super::array::{Array, B2ND};
 use super::meta::Meta;
 use super::{NAME, elsewhere, facts, tree};
+use crate::container::{
+    ArrayFacts, ArraySource, Block, Container, Context, Defect, ElementType, IN_BLOCKS, Severity, Views,
+};
 use crate::content::dir::{Attributes, Node};
 use crate::content::{self, npy};
-use crate::format::{
-    ArrayFacts, ArraySource, Block, Container, Context, Defect, ElementType, IN_BLOCKS, Severity, Views,
-    buffered,
-};
+use crate::format::buffered;
 
 /// A file whose header was read.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 
 use seekable::codec::blosc::{FrameChunk, Special, header};
 
-use crate::format::{Fact, FactValue, Facts};
+use crate::container::{Fact, FactValue, Facts};
 
 /// Returns the facts of a chunk.
 pub(super) fn of(chunk: &FrameChunk) -> Facts {

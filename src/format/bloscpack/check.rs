@@ -6,7 +6,7 @@ use super::array::Metadata;
 use super::body::Body;
 use super::header::{Header, Layout};
 use super::map::ChunkMap;
-use crate::format::{Defect, Severity};
+use crate::container::{Defect, Severity};
 
 /// Maximum number of wrong offsets that are reported one by one.
 const MAX_REPORTED: u64 = 100;

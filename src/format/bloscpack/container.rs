@@ -16,12 +16,14 @@ use super::checksum::Checksum;
 use super::header::{Header, Layout};
 use super::refs::FileArray;
 use super::{NAME, check, facts, tree};
+use crate::container::references;
+use crate::container::references::RefsFile;
+use crate::container::{
+    ArrayFacts, ArraySource, Block, Container, Context, Defect, ElementType, Verified, Views,
+};
 use crate::content::dir::{Attributes, File, Node};
 use crate::content::{self, npy};
-use crate::format::references::{self, RefsFile};
-use crate::format::{
-    ArrayFacts, ArraySource, Block, Container, Context, Defect, ElementType, Verified, Views, buffered,
-};
+use crate::format::buffered;
 
 /// Number of item contents that are cached between opens, so that readers share decoded data.
 const KEPT_ITEMS: NonZeroUsize = NonZeroUsize::new(64).expect("64 is not zero");

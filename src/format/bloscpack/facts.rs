@@ -5,7 +5,7 @@ use std::fmt::Write;
 use seekable::codec::blosc::Shuffle;
 
 use super::chain::LocatedChunk;
-use crate::format::{Fact, FactValue, Facts};
+use crate::container::{Fact, FactValue, Facts};
 
 /// Returns the facts of a chunk; `sum` is its stored checksum.
 pub(super) fn of(found: &LocatedChunk, sum: &[u8]) -> Facts {

@@ -11,10 +11,10 @@ use super::array::{Array, Metadata};
 use super::body::Body;
 use super::cursor::Cursor;
 use super::header::{Header, Layout};
+use crate::container::references::{Left, Listed, MAX_CHUNKS, Plan, ReferencedArrays, too_many};
 use crate::content::zarr::{References, ZarrArray, chunks_of};
 use crate::content::{ByteOrder, Datatype};
 use crate::format::dtype::elements;
-use crate::format::references::{Left, Listed, MAX_CHUNKS, Plan, ReferencedArrays, too_many};
 
 /// The name of the array, as in `arrays/`.
 const DATA: &str = "data";

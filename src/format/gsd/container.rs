@@ -15,9 +15,10 @@ use super::lineage::{self, Trace};
 use super::refs::SeriesArrays;
 use super::tables::Tables;
 use super::{NAME, defect, facts, resolved, tree};
+use crate::container::references;
+use crate::container::references::RefsFile;
+use crate::container::{ArrayFacts, ArraySource, Block, Container, Defect, ElementType, Views};
 use crate::content::dir::{Attributes, Dir, File, Node};
-use crate::format::references::{self, RefsFile};
-use crate::format::{ArrayFacts, ArraySource, Block, Container, Defect, ElementType, Views};
 
 /// An open GSD file and its views.
 #[derive(Debug)]

@@ -9,7 +9,8 @@ use super::entry::IndexEntry;
 use super::file::GsdFile;
 use super::header::Version;
 use super::index::SURVEYED;
-use crate::format::{self, Severity};
+use crate::container;
+use crate::container::Severity;
 
 /// Maximum number of reported defects of a large index, and of reported long names.
 const MAX_DEFECTS: usize = 1000;
@@ -150,15 +151,15 @@ impl GsdDefect {
     }
 
     /// Converts the defect to the common form, with its location.
-    pub(super) fn at(&self, offset: u64, slot: Option<u64>) -> format::Defect {
+    pub(super) fn at(&self, offset: u64, slot: Option<u64>) -> container::Defect {
         let block = slot.and_then(|slot| usize::try_from(slot).ok());
-        format::Defect { severity: self.severity(), offset, block, what: self.to_string() }
+        container::Defect { severity: self.severity(), offset, block, what: self.to_string() }
     }
 }
 
 /// Returns the defects of header and names, and those of the index if it is small enough to scan at once. Fails
 /// if the index can't be read now.
-pub(crate) fn of_file(file: &GsdFile) -> Result<Vec<format::Defect>> {
+pub(crate) fn of_file(file: &GsdFile) -> Result<Vec<container::Defect>> {
     let mut found = of_names(file);
     let version = file.header().version;
     if version > NEWEST {
@@ -176,7 +177,7 @@ pub(crate) fn of_file(file: &GsdFile) -> Result<Vec<format::Defect>> {
 }
 
 /// Returns the defects of a large index, except damage of single entries.
-pub(crate) fn of_index(file: &GsdFile) -> Result<Vec<format::Defect>> {
+pub(crate) fn of_index(file: &GsdFile) -> Result<Vec<container::Defect>> {
     let index = file.index();
     let mut found = Vec::new();
     let used = index.used()?;
@@ -200,7 +201,7 @@ pub(crate) fn of_index(file: &GsdFile) -> Result<Vec<format::Defect>> {
     Ok(found)
 }
 
-fn of_names(file: &GsdFile) -> Vec<format::Defect> {
+fn of_names(file: &GsdFile) -> Vec<container::Defect> {
     let names = file.names();
     let place = file.header().names.offset;
     let mut found = Vec::new();
@@ -215,7 +216,7 @@ fn of_names(file: &GsdFile) -> Vec<format::Defect> {
     found
 }
 
-fn unfinished(file: &GsdFile) -> Result<Option<format::Defect>> {
+fn unfinished(file: &GsdFile) -> Result<Option<container::Defect>> {
     let shown = file.shown()?;
     if shown.unfinished == 0 {
         return Ok(None);
@@ -225,7 +226,7 @@ fn unfinished(file: &GsdFile) -> Result<Option<format::Defect>> {
     Ok(Some(defect.at(file.index().offset(first.slot), None)))
 }
 
-fn of_small(file: &GsdFile) -> Result<Vec<format::Defect>> {
+fn of_small(file: &GsdFile) -> Result<Vec<container::Defect>> {
     let index = file.index();
     let mut found = Vec::new();
     let order = index.order()?;
@@ -257,7 +258,7 @@ impl<'a> Sorted<'a> {
         Self { file, last: None, reported: None }
     }
 
-    fn add(&mut self, entry: &IndexEntry, found: &mut Vec<format::Defect>) {
+    fn add(&mut self, entry: &IndexEntry, found: &mut Vec<container::Defect>) {
         let now = (entry.frame, entry.id);
         let is_wrong = self.last.is_some_and(|last| last.0 == now.0 && last.1 > now.1);
         if is_wrong && self.reported != Some(entry.frame) && !self.file.header().is_old() {
@@ -268,7 +269,7 @@ impl<'a> Sorted<'a> {
     }
 }
 
-fn ends_early(file: &GsdFile) -> Result<Option<format::Defect>> {
+fn ends_early(file: &GsdFile) -> Result<Option<container::Defect>> {
     let index = file.index();
     let end = index.used()?;
     let mut used = None;

@@ -2,8 +2,8 @@
 
 use super::entry::IndexEntry;
 use super::file::GsdFile;
+use crate::container::{Fact, FactValue, Facts};
 use crate::content::dir::Attributes;
-use crate::format::{Fact, FactValue, Facts};
 
 /// Returns the facts of an entry, damaged or not.
 pub(crate) fn facts(file: &GsdFile, entry: &IndexEntry) -> Facts {

@@ -7,8 +7,8 @@ use seekable::error::Result;
 
 use super::file::GsdFile;
 use super::series::{ChunkSeries, Series};
+use crate::container::references::{Listed, Plan, ReferencedArrays};
 use crate::content::zarr::{self, NO_COMPRESSOR, References, ZarrArray};
-use crate::format::references::{Listed, Plan, ReferencedArrays};
 
 /// The series of a file.
 #[derive(Clone, Debug)]

@@ -25,11 +25,11 @@ use super::index::SURVEYED;
 use super::path_dir::{Item, Items, PathDir};
 use super::schema::Rule;
 use super::{resolved, schema};
+use crate::container;
 use crate::content::dir::{Attributes, Dir, EntryKind, File, Node, Renewal, Signature};
 use crate::content::parquet::Column;
 use crate::content::shared_path::SharedPath;
 use crate::content::{ByteOrder, Datatype, npy};
-use crate::format;
 use gather::{Gather, Of, locked};
 use pass::{Differs, NameChunks, NameRows, Outcome, Pass};
 use rows::LoggedQuantity;
@@ -65,7 +65,7 @@ struct SeriesTable {
     /// The logged quantities that have a row in every frame.
     rows: PathDir<LoggedQuantity>,
     logged: Logged,
-    notes: Vec<format::Defect>,
+    notes: Vec<container::Defect>,
     /// The files of the directory.
     items: Items<SeriesFile>,
     /// The paths of names whose chunks differ in type or shape.
@@ -113,7 +113,7 @@ impl Series {
 
     /// Returns the notes on names whose chunks differ. A small index is scanned for these names; for a large
     /// index the list is empty until a program looks into the directory.
-    pub(crate) fn notes(&self) -> Vec<format::Defect> {
+    pub(crate) fn notes(&self) -> Vec<container::Defect> {
         // While another thread scans the index, it holds the lock: there are no results yet.
         let known = || self.table.try_lock().map_or(None, |table| table.clone());
         let table = self.table_if_small().ok().flatten().or_else(known);
@@ -195,7 +195,7 @@ impl Series {
 
     /// Returns the step and the logged quantities as rows. Adds a note for each quantity that can't be shown
     /// as rows, or only after conversion.
-    fn logged(&self, found: &[(u16, NameRows)], notes: &mut Vec<format::Defect>) -> Result<Logged> {
+    fn logged(&self, found: &[(u16, NameRows)], notes: &mut Vec<container::Defect>) -> Result<Logged> {
         let names = self.file.names();
         let index = self.file.index();
         let frames = self.file.frames()?;

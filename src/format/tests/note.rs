@@ -7,7 +7,7 @@ use seekable::source::{Source, SourceStat};
 
 use seekable::content::{Content, Slice, Text};
 
-use super::{Container, Context, Format, Views};
+use crate::container::{Container, Context, Format, Views};
 use crate::content::dir::{File, Node};
 
 const HEADER: u64 = 5;

@@ -10,9 +10,9 @@ use seekable::content::Content;
 
 use super::html::{cut, escape, link, link_by_ending};
 use super::{Plan, Slot};
+use crate::container::{ArrayFacts, ArraySource, Container, ElementType};
 use crate::content::dir::{Dir, EntryKind, Node};
 use crate::content::{ByteOrder, Datatype, array, literal};
-use crate::format::{ArrayFacts, ArraySource, Container, ElementType};
 use crate::info::ContainerBlocks;
 
 /// Maximum number of arrays in the table, and in the folded list after it.

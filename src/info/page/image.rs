@@ -7,8 +7,8 @@ use seekable::content::{Content, read_exact_at};
 use seekable::error::{Error, Result};
 
 use super::html::{cut, escape, link};
+use crate::container::Container;
 use crate::content::picture::Picture;
-use crate::format::Container;
 use crate::info::describe::codec_of;
 
 /// The picture in the directory of the file.

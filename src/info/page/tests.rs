@@ -6,7 +6,8 @@ use seekable::source::MemorySource;
 use seekable::content::read_exact_at;
 
 use super::*;
-use crate::format::{self, Context};
+use crate::container::Context;
+use crate::format;
 
 const START: &str = "#ASDF 1.0.0\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\n";
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use seekable::error::{Error, Result};
 
-use crate::format::Verified;
+use crate::container::Verified;
 use crate::mounted::file::MountedFile;
 use crate::mounted::generation::{HeldGeneration, Parsed};
 use crate::mounted::verify::Verify;

@@ -32,7 +32,7 @@ use seekable::user_dirs;
 
 use super::Usage;
 use super::places::{BytePlace, BytePlaces};
-use crate::format::Container;
+use crate::container::Container;
 use crate::local::location::Location;
 
 /// Maximum size of a copy that is held in memory, in bytes. A larger copy goes to an unnamed file.

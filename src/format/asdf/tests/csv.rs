@@ -8,14 +8,15 @@ use seekable::error::{Error, Result};
 
 use seekable::content::{Content, Text, read_exact_at};
 
-use super::arrays::{ArrayPart, Elements, NodePaths, file_of_all, surveyed};
-use super::computed::Computed;
-use super::ndarray::{self, Datatype, Ndarray};
-use super::same_paths::Dirs;
-use super::view::{AsdfFile, Collector, Directory, Surveyed, Unfit, View};
+use crate::asdf::arrays::{ArrayPart, Elements, NodePaths, file_of_all, surveyed};
+use crate::asdf::computed::Computed;
+use crate::asdf::ndarray;
+use crate::asdf::ndarray::{Datatype, Ndarray};
+use crate::asdf::view::{AsdfFile, Collector, Directory, Surveyed, Unfit, View};
 use crate::content::dir::{File, Node, Renewal};
 use crate::content::numbers::to_number;
 use crate::content::path_dir::{Item, Items, PathDir};
+use crate::views::same_paths::Dirs;
 
 const TAG: &str = "tag:astropy.org:astropy/table/table-1.";
 const ENDING: &str = ".csv";

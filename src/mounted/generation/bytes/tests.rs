@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use seekable::cache::Cache;
 
 use super::*;
-use crate::format::Context;
+use crate::container::Context;
 use crate::local::path::link::LinkPolicy;
 use crate::local::path::{LocalPath, OpenedDirectory};
 

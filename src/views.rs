@@ -1,0 +1,21 @@
+//! What the tree of an ASDF file is shown as, beside `arrays/`. Each module is a view, and imports no other.
+//!
+//! | module | view |
+//! |---|---|
+//! | [`fits`], [`hdus`] | `fits/`, `hdus/` |
+//! | [`tables`] | `tables/` |
+//! | [`json`] | `tree.json`, `tree.tagged.json` |
+//! | [`preview`] | `preview/`, `preview.png` |
+//! | [`refs`] | `refs.json` |
+//! | [`exploded`], [`imploded`] | the file with its blocks in files of their own, and as one file |
+//! | [`same_paths`] | the paths of a view that has a file for each array |
+
+pub(crate) mod exploded;
+pub(crate) mod fits;
+pub(crate) mod hdus;
+pub(crate) mod imploded;
+pub(crate) mod json;
+pub(crate) mod preview;
+pub(crate) mod refs;
+pub(crate) mod same_paths;
+pub(crate) mod tables;
