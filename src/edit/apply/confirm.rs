@@ -55,7 +55,7 @@ impl<S: Storage> SaveJob<'_, S> {
         if !is_written_by_others && self.is_as_written(&half_saved, journal.header.way)? {
             return Ok(if written.is_beside { saved_beside } else { saved });
         }
-        if self.is_written_beside(&journal.header, written.before.as_deref())? {
+        if self.is_written_beside(&journal.header, watch.as_ref(), written.before.as_deref())? {
             return Ok(saved_beside);
         }
         match half_saved.new_bytes().map_err(Stopped::Failed)? {
@@ -69,12 +69,16 @@ impl<S: Storage> SaveJob<'_, S> {
 
     /// True if another program has written to the source during a save in place, and only where the save did not: it has
     /// not written the file anew.
+    ///
+    /// A program that writes the whole file truncates it first, as a rule when it opens it. So it is known not to have
+    /// done that if no program has opened the file since the watch began, or if a block is where it was on the disk.
     pub(super) fn is_written_beside(
         &self,
         header: &Header,
+        watch: Option<&Watch>,
         before: Option<&[Extent]>,
     ) -> Result<bool, Stopped> {
-        let Some(before) = before else { return Ok(false) };
+        let Some(watch) = watch else { return Ok(false) };
         if header.way != Method::InPlace || header.grows {
             return Ok(false);
         }
@@ -82,9 +86,23 @@ impl<S: Storage> SaveJob<'_, S> {
         if !has_new_bytes(self.storage, self.file, self.change)? {
             return Ok(false);
         }
+        // Reads the events that there are by now.
+        watch.is_written_by_others(true);
+        let is_beside =
+            !watch.is_opened_by_others() || self.keeps_places(header, before.unwrap_or_default())?;
+        if is_beside {
+            tracing::warn!(
+                "{}: the tree is saved; another program wrote to the blocks during the save",
+                self.held.label(self.storage).display()
+            );
+        }
+        Ok(is_beside)
+    }
+
+    /// True if some bytes of a block are on the disk where they were `before`. The save itself may move the pages that
+    /// it writes.
+    fn keeps_places(&self, header: &Header, before: &[Extent]) -> Result<bool, Stopped> {
         let Extents::Known(now) = self.storage.extents(self.file)? else { return Ok(false) };
-        // A program that writes the whole file truncates it first, so that no block stays where it was on the disk. The
-        // save itself may move the pages that it writes.
         let from = header.kept_from.next_multiple_of(GRAIN);
         let place_of =
             |extent: &Extent, at: u64| extent.physical.checked_add(at.checked_sub(extent.logical)?);
@@ -94,14 +112,7 @@ impl<S: Storage> SaveJob<'_, S> {
             at < extent.logical.saturating_add(extent.len)
                 && old.is_some_and(|old| place_of(old, at) == place_of(extent, at))
         };
-        let is_same = now.iter().any(is_there);
-        if is_same {
-            tracing::warn!(
-                "{}: the tree is saved; another program wrote to the blocks during the save",
-                self.held.label(self.storage).display()
-            );
-        }
-        Ok(is_same)
+        Ok(now.iter().any(is_there))
     }
 
     /// Ends a save that succeeded.

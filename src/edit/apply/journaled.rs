@@ -413,7 +413,7 @@ impl<S: Storage> SaveJob<'_, S> {
             is_mixed |= !self.is_as_written(&half_saved, journal.header.way)?;
         }
         if is_mixed {
-            *is_beside = self.is_written_beside(&journal.header, before.as_deref())?;
+            *is_beside = self.is_written_beside(&journal.header, watch.as_ref(), before.as_deref())?;
             if !*is_beside {
                 return Err(Stopped::Overwritten);
             }

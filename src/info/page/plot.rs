@@ -29,7 +29,10 @@ pub(super) fn of_array(views: &Views, row: &ArrayRow, budget: &mut Budget) -> Re
     let name = if file.len() < 600 { link(&file, &path) } else { escape(&path) };
     let masks = masks(views, row, &elements, &sample)?;
     let curve = Curve::of_sample(&elements, &sample, &masks);
-    Ok(format!("<figure>{}<figcaption>{name}</figcaption></figure>", curve.svg(&path, &sample.words)))
+    Ok(format!(
+        "<figure>{}<figcaption>{name}</figcaption></figure>",
+        curve.svg(&path, &sample.words_without(&masks))
+    ))
 }
 
 /// The least and greatest number in each column of a plot.

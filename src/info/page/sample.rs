@@ -113,6 +113,25 @@ impl Sample {
         let words = format!("a sample of {} of {} values", grouped(taken), grouped(count));
         Ok(Self { runs: sample, words })
     }
+
+    /// Reads a byte for each element of the runs from a mask with a byte for each element. `item` is the length of an
+    /// element.
+    pub(super) fn masks(&self, mask: &dyn Content, item: u64) -> Result<Vec<Vec<u8>>> {
+        let mut masks = Vec::with_capacity(self.runs.len());
+        for (first, run) in &self.runs {
+            let mut masked = vec![0; run.len() / usize::try_from(item).unwrap_or(usize::MAX)];
+            read_exact_at(mask, *first, &mut masked)?;
+            masks.push(masked);
+        }
+        Ok(masks)
+    }
+
+    /// Says which elements the sample has, and how many of these are masked.
+    pub(super) fn words_without(&self, masks: &[Vec<u8>]) -> String {
+        let masked = masks.iter().flatten().filter(|byte| **byte != 0).count();
+        let words = &self.words;
+        if masked > 0 { format!("{words}, without {masked} masked") } else { words.clone() }
+    }
 }
 
 /// Returns the first elements of evenly spaced runs of `len` elements.
@@ -177,13 +196,7 @@ pub(super) fn masks(
     if mask.datatype != Datatype::Bool8 || mask.count != elements.count {
         return Ok(Vec::new());
     }
-    let mut masks = Vec::with_capacity(sample.runs.len());
-    for (first, run) in &sample.runs {
-        let mut masked = vec![0; run.len() / usize::try_from(elements.item).unwrap_or(usize::MAX)];
-        read_exact_at(&*mask.content, *first, &mut masked)?;
-        masks.push(masked);
-    }
-    Ok(masks)
+    sample.masks(&*mask.content, elements.item)
 }
 
 /// Returns least, greatest, mean and the number of NaNs of an array without its masked elements, and the number of these.

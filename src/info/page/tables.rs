@@ -161,13 +161,22 @@ fn read(column: &TableColumn<'_>, rows: u64, budget: &mut Budget) -> Result<Opti
     let Some(to_real) = to_real else { return Ok(None) };
     let item = column.element.size();
     let sample = Sample::of(&**column.content, item, rows, budget)?;
+    let masks = match column.missing {
+        Some(mask) => sample.masks(&**mask, item)?,
+        None => Vec::new(),
+    };
     let mut numbers = Vec::new();
-    for (first, run) in &sample.runs {
-        for (row, bytes) in (*first..).zip(run.chunks_exact(usize::try_from(item).unwrap_or(8).max(1))) {
-            numbers.push((row, to_real(bytes)));
+    for (n, (first, run)) in sample.runs.iter().enumerate() {
+        let mask = masks.get(n).map(Vec::as_slice).unwrap_or_default();
+        for (k, bytes) in run.chunks_exact(usize::try_from(item).unwrap_or(8).max(1)).enumerate() {
+            let is_missing = mask.get(k).is_some_and(|byte| *byte != 0);
+            // A missing number keeps its place: curves against an axis take the numbers of both in order.
+            let number = if is_missing { f64::NAN } else { to_real(bytes) };
+            numbers.push((*first + k as u64, number));
         }
     }
-    Ok(Some(Read { name: name_of(column), numbers, words: sample.words }))
+    let words = sample.words_without(&masks);
+    Ok(Some(Read { name: name_of(column), numbers, words }))
 }
 
 /// Returns the curves of the first columns of numbers, against a column that is an axis or the number of the row.

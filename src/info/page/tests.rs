@@ -118,6 +118,24 @@ fn the_first_screen_has_all_parts_in_their_order() {
 }
 
 #[test]
+fn curves_leave_masked_numbers_out_and_say_how_many() {
+    let numbers = "!core/ndarray-1.0.0 {datatype: int16, data: [1, 2, -9999, 4, 1, 2, 3, 4], mask: MASK}";
+    let mask = "!core/ndarray-1.0.0 {datatype: bool8, data: [false, false, true, false, false, false, false, false]}";
+    let numbers = numbers.replace("MASK", mask);
+    let step = "!core/ndarray-1.0.0 {datatype: int16, data: [10, 20, 30, 40, 50, 60, 70, 80]}";
+    let page = page(
+        &format!("alone: {numbers}\nt: {{x: {numbers}}}\nagainst: {{time: {step}, x: {numbers}}}\n"),
+        &[],
+    );
+    elements(&page);
+    assert!(!page.contains("-9999 …"));
+    for name in ["alone", "x against time"] {
+        let label = format!("aria-label=\"{name}: from 1 to 4, all 8 values, without 1 masked\"");
+        assert!(page.contains(&label), "no {label}");
+    }
+}
+
+#[test]
 fn the_facts_beside_the_picture_are_its_own() {
     let inline = "!core/ndarray-1.0.0 [[1, 2], [3, 4]]";
     let tree = format!(

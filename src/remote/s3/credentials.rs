@@ -16,16 +16,19 @@
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use bytes::Bytes;
 use reqsign_aws_v4::{
     AssumeRoleCredentialProvider, AssumeRoleWithWebIdentityCredentialProvider, Credential,
     ECSCredentialProvider, IMDSv2CredentialProvider, RequestSigner, SSOCredentialProvider,
     StaticCredentialProvider,
 };
-use reqsign_core::{Context, ProvideCredential, Signer, time::Timestamp};
+use reqsign_core::{Context, ErrorKind, HttpSend, ProvideCredential, Signer, time::Timestamp};
 use seekable::error::{Error, Kind, Result};
 use serde::Deserialize;
-use ureq::http::Uri;
+use ureq::http::{Request, Response, Uri};
 
 use super::blocking::{block_on, run};
 use super::settings::{Sections, User, profile_name};
@@ -63,15 +66,40 @@ impl User for UserOf<'_> {
     }
 }
 
+/// The requests to the service of EC2.
+#[derive(Debug)]
+struct MachineService {
+    context: Context,
+    /// True if an answer shows that the service is there.
+    is_there: Arc<AtomicBool>,
+}
+
+impl HttpSend for MachineService {
+    async fn http_send(&self, request: Request<Bytes>) -> reqsign_core::Result<Response<Bytes>> {
+        let answer = self.context.http_send(request).await?;
+        let status = answer.status();
+        if status.is_success() || status.is_server_error() {
+            self.is_there.store(true, Ordering::Relaxed);
+        }
+        Ok(answer)
+    }
+}
+
 /// Returns the credentials; `None` if no source is configured.
 ///
 /// # Errors
 /// The source that is configured fails.
 pub(super) fn find(context: &Context, region: &str) -> Result<Option<Credential>> {
-    let found = Sources::of(context, region).and_then(|sources| sources.find());
-    found.map_err(|error| {
-        error.advise("-o anonymous reads public buckets without credentials").within("AWS credentials")
-    })
+    Sources::of(context, region).and_then(|sources| sources.find()).map_err(advised)
+}
+
+/// Returns the error of a search that finds no source, where the last one found credentials.
+pub(super) fn gone() -> Error {
+    advised(failed("their source does not answer any more, or is not configured any more"))
+}
+
+fn advised(error: Error) -> Error {
+    error.advise("-o anonymous reads public buckets without credentials").within("AWS credentials")
 }
 
 /// Returns the error of a source.
@@ -117,8 +145,21 @@ impl<'c> Sources<'c> {
         if let Some(credential) = self.of_container()? {
             return Ok(Some(credential));
         }
-        // A machine that is none of EC2 has no such service.
-        Ok(block_on(IMDSv2CredentialProvider::new().provide_credential(self.context)).ok().flatten())
+        self.of_machine()
+    }
+
+    /// Asks the service of EC2. It is configured if it answers, and a role is attached to the machine. Other clouds answer
+    /// at its address, too, and refuse the first request.
+    fn of_machine(&self) -> Result<Option<Credential>> {
+        let is_there = Arc::new(AtomicBool::new(false));
+        let service = MachineService { context: self.context.clone(), is_there: is_there.clone() };
+        let context = self.context.clone().with_http_send(service);
+        match block_on(IMDSv2CredentialProvider::new().provide_credential(&context)) {
+            Ok(found) => Ok(found),
+            Err(_) if !is_there.load(Ordering::Relaxed) => Ok(None),
+            Err(error) if error.kind() == ErrorKind::ConfigInvalid => Ok(None),
+            Err(error) => Err(failed(format!("the service of EC2 gives none: {error}"))),
+        }
     }
 
     fn of_environment(&self) -> Result<Option<Credential>> {

@@ -115,9 +115,14 @@ impl Known {
     fn search(&mut self, context: &Context, region: &str) {
         let is_first = self.since.is_none();
         self.since = Some(Instant::now());
-        match credentials::find(context, region) {
+        let mut found = credentials::find(context, region);
+        // The service of the machine may not answer for a moment.
+        if matches!(found, Ok(None)) && self.credential.is_some() {
+            found = Err(credentials::gone());
+        }
+        match found {
             Ok(found) => {
-                if found.is_none() && (is_first || self.credential.is_some()) {
+                if found.is_none() && is_first {
                     tracing::warn!(
                         "no AWS credentials are configured: requests to S3 are anonymous (-o anonymous)"
                     );
@@ -435,6 +440,75 @@ mod tests {
             }
             assert_eq!(asked.is_empty(), parts.is_empty());
         }
+    }
+
+    /// A machine whose service answers these requests with these statuses and texts: those for a token, for the name of the
+    /// role, and for its credentials. Without answers there is no service.
+    #[derive(Clone, Debug, Default)]
+    struct Machine(Arc<Mutex<Vec<(u16, String)>>>);
+
+    impl HttpSend for Machine {
+        async fn http_send(&self, request: Request<Bytes>) -> reqsign_core::Result<Response<Bytes>> {
+            let path = request.uri().path();
+            let n = match path.strip_prefix("/latest/meta-data/iam/security-credentials/") {
+                None => 0,
+                Some("") => 1,
+                Some(_) => 2,
+            };
+            let answers = locked(&*self.0);
+            let (status, text) =
+                answers.get(n).ok_or_else(|| reqsign_core::Error::unexpected("no connection"))?;
+            let mut response = Response::new(Bytes::from(text.clone()));
+            *response.status_mut() = (*status).try_into().unwrap();
+            Ok(response)
+        }
+    }
+
+    #[test]
+    fn a_machine_is_anonymous_only_if_it_has_no_role() {
+        let home = tempfile::tempdir().unwrap();
+        let env = || StaticEnv { home_dir: Some(home.path().to_owned()), envs: HashMap::new() };
+        let token = (200, "token".to_owned());
+        let role = (200, "role".to_owned());
+        let end = Timestamp::now() + Duration::from_secs(60);
+        let json = format!(
+            "{{\"Code\": \"Success\", \"AccessKeyId\": \"OWN\", \"SecretAccessKey\": \"s\", \"Token\": \"t\", \
+             \"Expiration\": \"{}\"}}",
+            end.format_rfc3339_zulu()
+        );
+        let error = |status: u16| (status, String::new());
+        // No service, and those of other clouds.
+        for answers in
+            [vec![], vec![error(404)], vec![error(403)], vec![error(400)], vec![token.clone(), error(404)]]
+        {
+            let signer = Signer::with_web(env(), Machine(Arc::new(Mutex::new(answers.clone()))));
+            assert_eq!(key(&signer).unwrap(), "", "{answers:?}");
+        }
+        for answers in [
+            vec![error(500)],
+            vec![token.clone(), error(503)],
+            vec![token.clone()],
+            vec![token.clone(), role.clone()],
+            vec![token.clone(), role.clone(), error(500)],
+            vec![token.clone(), role.clone(), (200, "{\"Code\"".to_owned())],
+            vec![token.clone(), role.clone(), (200, "{\"Code\": \"Failed\"}".to_owned())],
+        ] {
+            let signer = Signer::with_web(env(), Machine(Arc::new(Mutex::new(answers.clone()))));
+            let error = key(&signer).unwrap_err();
+            assert!(error.message().contains("the service of EC2"), "{answers:?}: {error}");
+        }
+        // Credentials near their end are used until it, although the service does not answer any more.
+        let machine = Machine(Arc::new(Mutex::new(vec![token, role, (200, json)])));
+        let signer = Signer::with_web(env(), machine.clone());
+        assert_eq!(key(&signer).unwrap(), "OWN");
+        locked(&*machine.0).clear();
+        locked(&signer.known).since = None;
+        assert_eq!(key(&signer).unwrap(), "OWN");
+        let mut known = locked(&signer.known);
+        let last = known.credential.take().unwrap();
+        known.credential = Some(Credential { expires_in: Some(Timestamp::now()), ..last });
+        drop(known);
+        assert!(key(&signer).unwrap_err().message().contains("not answer"));
     }
 
     #[test]

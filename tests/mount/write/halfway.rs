@@ -2,11 +2,11 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Read};
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -15,8 +15,7 @@ use asdf_mount::internals::format::asdf::edit::{SaveOptions, SavePlan, Target};
 use asdf_mount::internals::format::recovery::SaveSide;
 use seekable::source::storage::{Extents, HeldDir, Meta, Storage, System, Watch};
 
-use crate::common::disk::Disk;
-use crate::common::disk::write_sparse;
+use crate::common::disk::{Disk, run, write_sparse};
 use crate::files::text;
 use crate::plans::parts;
 
@@ -30,19 +29,30 @@ struct Halfway {
     beside: Option<Beside>,
 }
 
-/// Another program, which acts just before the save syncs this file for the last time.
+/// Another program, which acts just before a call of the save about this file.
 #[derive(Clone, Debug)]
 struct Beside {
     path: PathBuf,
     script: String,
-    syncs_before: Arc<AtomicU32>,
+    before: Call,
+    /// The number of such calls that the program lets pass.
+    calls_before: Arc<AtomicU32>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Call {
+    Write,
+    Sync,
 }
 
 impl Beside {
-    fn before_sync(&self, file: &File) {
+    fn before(&self, call: Call, file: &File) {
+        if call != self.before {
+            return;
+        }
         let inode = file.metadata().unwrap().ino();
         let is_this = fs::metadata(&self.path).is_ok_and(|named| named.ino() == inode);
-        if is_this && self.syncs_before.fetch_sub(1, Ordering::Relaxed) == 0 {
+        if is_this && self.calls_before.fetch_sub(1, Ordering::Relaxed) == 0 {
             let done = Command::new("sh").args(["-ec", &self.script, "sh"]).arg(&self.path).status().unwrap();
             assert!(done.success());
         }
@@ -135,6 +145,9 @@ impl Storage for Halfway {
         System.read_at(file, offset, buf)
     }
     fn write_at(&self, file: &File, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        if let Some(beside) = &self.beside {
+            beside.before(Call::Write, file);
+        }
         if self.dead && file.metadata()?.size() > 1 << 20 {
             Err(gone())
         } else {
@@ -167,7 +180,7 @@ impl Storage for Halfway {
     }
     fn sync(&self, file: &File) -> io::Result<()> {
         if let Some(beside) = &self.beside {
-            beside.before_sync(file);
+            beside.before(Call::Sync, file);
         }
         if self.writer.as_ref().is_some_and(|writer| writer.is_inserted.swap(false, Ordering::Relaxed)) {
             return Err(gone());
@@ -369,8 +382,10 @@ fn after_a_write_beside_the_end_of_a_save_the_bytes_decide() {
         (insert, REPLACE, Some(Kind::Conflict)),
     ] {
         write_sparse(&path, &parts().bytes());
-        let syncs_before = Arc::new(AtomicU32::new(syncs_before));
-        let beside = Some(Beside { path: path.clone(), script: script.to_owned(), syncs_before });
+        let calls_before = Arc::new(AtomicU32::new(syncs_before));
+        let script = script.to_owned();
+        let beside =
+            Some(Beside { path: path.clone(), script: script.clone(), before: Call::Sync, calls_before });
         let options = SaveOptions { padding: None, only: Some(plan) };
         let mut target = Target::open_in(Halfway { beside, ..Halfway::default() }, &path, None).unwrap();
         let new = text('b', len);
@@ -396,6 +411,73 @@ fn after_a_write_beside_the_end_of_a_save_the_bytes_decide() {
     }
 }
 
+/// A program that has the source open, or mapped, writes to a block while the save writes the tree: neither touches the
+/// other's bytes. A program that opens the source and writes it anew is told from it.
+#[test]
+fn a_write_to_a_block_during_a_save_in_place_is_no_mixture() {
+    const HOLDER: &str = "exec 3<>\"$1\"; echo open; read go <\"$1.go\"
+        printf ZZZZ | dd bs=1 seek=\"$2\" status=none >&3; echo done >\"$1.done\"";
+    const WRITE: &str = "echo go >\"$1.go\"; read answer <\"$1.done\"";
+    const REPLACE: &str = "cp \"$1.other\" \"$1\"";
+    let old = parts().bytes();
+    // The beginning of the first block's data.
+    let at = old.windows(4).position(|bytes| bytes == b"\xd3BLK").unwrap() + 54;
+    for (kind, size) in [("ext4", 64), ("xfs", 320), ("btrfs", 200), ("tmpfs", 64)] {
+        let disk = Disk::new(kind, size);
+        let path = disk.path().join("a.asdf");
+        let journal = path.with_file_name(".a.asdf.asdf-mount-journal");
+        // The same text with other blocks.
+        let mut other = parts();
+        other.blocks.iter_mut().for_each(|block| block.reverse());
+        fs::write(disk.path().join("a.asdf.other"), other.bytes()).unwrap();
+        for name in ["a.asdf.go", "a.asdf.done"] {
+            run("mkfifo", &[disk.path().join(name).to_str().unwrap()]);
+        }
+        for (script, before) in
+            [(WRITE, Call::Write), (WRITE, Call::Sync), (REPLACE, Call::Write), (REPLACE, Call::Sync)]
+        {
+            fs::write(&path, &old).unwrap();
+            let mut holder = Command::new("sh")
+                .args(["-ec", HOLDER, "sh"])
+                .arg(&path)
+                .arg(at.to_string())
+                .stdout(Stdio::piped())
+                .spawn()
+                .unwrap();
+            let mut ready = [0; 5];
+            holder.stdout.as_mut().unwrap().read_exact(&mut ready).unwrap();
+            let shown = format!("{kind}, {script}, {before:?}");
+            let beside = Beside {
+                path: path.clone(),
+                script: script.to_owned(),
+                before,
+                calls_before: Arc::default(),
+            };
+            let storage = Halfway { beside: Some(beside), ..Halfway::default() };
+            let mut target = Target::open_in(storage, &path, None).unwrap();
+            let new = text('b', 3000);
+            let options = SaveOptions { padding: None, only: Some(SavePlan::InPlace) };
+            let saved = target.save(&new, &options);
+            let _ = holder.kill();
+            holder.wait().unwrap();
+            let now = fs::read(&path).unwrap();
+            if script == WRITE {
+                saved.unwrap_or_else(|error| panic!("{shown}: {error}"));
+                assert!(now.starts_with(&new) && now[at..].starts_with(b"ZZZZ"), "{shown}");
+                assert!(!journal.exists(), "{shown}");
+            } else {
+                // After all of it was replaced, the text may be saved once more, into the other file.
+                match saved {
+                    Ok(_) => assert!(now == other.saved(&new, &options).bytes(), "{shown}"),
+                    Err(error) => assert_eq!(error.kind(), Kind::Unfinished, "{shown}: {error}"),
+                }
+            }
+            drop(target);
+            let _ = fs::remove_file(&journal);
+        }
+    }
+}
+
 /// A person may take the journal of a save that is under way for one of a crash, and remove it.
 #[test]
 fn a_save_goes_on_when_its_journal_was_removed() {
@@ -410,7 +492,8 @@ fn a_save_goes_on_when_its_journal_was_removed() {
         fs::write(&path, parts().bytes()).unwrap();
         fs::write(folder.path().join("other"), other.bytes()).unwrap();
         let script = format!("cd '{}'; {script}", folder.path().display());
-        let beside = Some(Beside { path: journal.clone(), script, syncs_before: Arc::default() });
+        let beside =
+            Some(Beside { path: journal.clone(), script, before: Call::Sync, calls_before: Arc::default() });
         let options = SaveOptions { padding: None, only: Some(SavePlan::InPlace) };
         let mut target = Target::open_in(Halfway { beside, ..Halfway::default() }, &path, None).unwrap();
         let new = text('b', 3000);

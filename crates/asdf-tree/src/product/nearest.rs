@@ -1,7 +1,8 @@
 //! The facts of each image of a tree: those of the nearest mapping around it.
 //!
 //! A fact belongs to the image, the array or the mapping with arrays that is nearest around it. A mapping `meta`, or
-//! another one without arrays, is a part of the mapping that contains it. Nothing belongs to what stands beside it.
+//! another one without arrays and without its own `meta`, is a part of the mapping that contains it. Nothing belongs to
+//! what stands beside it.
 
 use std::collections::{HashMap, HashSet};
 
@@ -42,6 +43,9 @@ impl ImageFacts {
         let mut nodes = Nodes::default();
         for array in arrays.filter(|array| array.len() <= MAX_PLACED_DEPTH) {
             nodes.add(&array);
+        }
+        for steps in &summary.arrays {
+            nodes.add(&path_of(steps, components));
         }
         let mut owners: HashMap<Vec<String>, [Option<OwnFact>; FACTS.len()]> = HashMap::new();
         // If facts are left out, a fact of a parent might be taken for the lost one of an image.
@@ -109,19 +113,13 @@ impl Nodes {
 
     /// Returns the path of the node that a fact belongs to, and the number of mappings on the way to the fact.
     fn owner(&self, fact: &PlacedFact, components: &dyn Fn(&str) -> Vec<String>) -> (Vec<String>, usize) {
-        let mut path = Vec::new();
-        // The lengths of the path before each step.
-        let mut lens = Vec::new();
-        for step in fact.mapping() {
-            lens.push(path.len());
-            match step {
-                FactStep::Key(key) => path.extend(components(key)),
-                FactStep::Item(number) => path.push(number.to_string()),
-            }
-        }
+        let steps = fact.mapping();
+        let mut path = path_of(steps, components);
         let mut distance = 0;
-        for (step, len) in fact.mapping().iter().zip(lens).rev() {
+        let mut is_of_meta = fact.path.get(steps.len()).is_some_and(|step| step.key() == META);
+        for (n, step) in steps.iter().enumerate().rev() {
             let FactStep::Key(key) = step else { break };
+            let len = path_of(&steps[..n], components).len();
             if key != META {
                 if self.paths.contains(&path) {
                     break;
@@ -131,8 +129,13 @@ impl Nodes {
                     path.push(described.to_owned());
                     break;
                 }
+                // A mapping with its own `meta` is a thing of its own, also if its image is not in the tree.
+                if is_of_meta {
+                    break;
+                }
                 distance += 1;
             }
+            is_of_meta = key == META;
             path.truncate(len);
         }
         (path, distance)
@@ -148,6 +151,18 @@ impl Nodes {
         let named = self.children.get(parent)?.iter().filter(is_after);
         named.max_by_key(|name| name.len()).map(String::as_str)
     }
+}
+
+/// Returns the path that arrays below these steps have.
+fn path_of(steps: &[FactStep], components: &dyn Fn(&str) -> Vec<String>) -> Vec<String> {
+    let mut path = Vec::new();
+    for step in steps {
+        match step {
+            FactStep::Key(key) => path.extend(components(key)),
+            FactStep::Item(number) => path.push(number.to_string()),
+        }
+    }
+    path
 }
 
 #[cfg(test)]
@@ -206,6 +221,15 @@ mod tests {
             (
                 "sci: {meta: {filter: A, offsets: 0}, data: 0}\nsky: {data: 0}",
                 &[("sci/data", "A", ""), ("sci/meta/offsets", "A", ""), ("sky/data", "", "")],
+            ),
+            // The image of a mapping may be unusable, or not there.
+            (
+                "sci: {data: 0}\nsky: {filter: B, data: !<tag:stsci.edu:asdf/core/ndarray-1.0.0> {source: 9}}",
+                &[("sci/data", "", "")],
+            ),
+            (
+                "sci: {data: 0}\nsky: {meta: {filter: B, exposure: {exposure_time: 2}}}",
+                &[("sci/data", "", "")],
             ),
             // Aliases and merge keys.
             (

@@ -11,6 +11,8 @@ const MAX_DEPTH: usize = 5;
 pub(super) const MAX_PLACED_DEPTH: usize = 16;
 /// Maximum number of facts whose places are kept.
 const MAX_PLACED: usize = 1 << 14;
+/// Maximum number of arrays, that of a tree whose arrays are shown.
+const MAX_ARRAYS: usize = 1 << 17;
 /// Maximum length of a fact in bytes.
 const MAX_FACT: usize = 120;
 
@@ -24,7 +26,9 @@ pub struct FileSummary {
     pub(super) found: [Option<(usize, String)>; FACTS.len()],
     /// All facts with their places.
     pub(super) placed: Vec<PlacedFact>,
-    /// True if there are more facts than are kept.
+    /// The paths of nodes with the tag of an array, also of those that can't be used.
+    pub(super) arrays: Vec<Vec<FactStep>>,
+    /// True if there are more facts or such nodes than are kept.
     pub(super) is_cut: bool,
     /// The tag of the first value of the root that is not of a core schema, and the key of the value.
     pub(super) tag: Option<(String, String)>,
@@ -95,6 +99,7 @@ impl FactFinder<'_> {
             Kind::Alias => self.alias(id),
             kind => {
                 self.note_tag(id);
+                self.note_array(id);
                 let first = self.summary.placed.len();
                 if self.path.len() < MAX_PLACED_DEPTH {
                     self.children(id, kind == Kind::Mapping);
@@ -135,6 +140,20 @@ impl FactFinder<'_> {
         let is_own = |tag: &&str| !tag.starts_with(TAG_PREFIX) && !tag.starts_with("tag:stsci.edu:asdf/");
         if let Some(tag) = self.document.tag(id).filter(is_own) {
             self.summary.tag.get_or_insert_with(|| (step.key().to_owned(), cut(tag)));
+        }
+    }
+
+    fn note_array(&mut self, id: Id) {
+        let is_array = |tag: &str| {
+            let name = tag.rsplit('/').next().unwrap_or(tag);
+            ["ndarray", "chunked-ndarray", "zarr"].into_iter().any(|start| name.starts_with(start))
+        };
+        if self.document.tag(id).is_some_and(is_array) {
+            if self.summary.arrays.len() < MAX_ARRAYS {
+                self.summary.arrays.push(self.path.clone());
+            } else {
+                self.summary.is_cut = true;
+            }
         }
     }
 

@@ -1,11 +1,12 @@
-//! Notices that other programs write to a file while this one saves it.
+//! Notices that other programs open a file, or write to it, while this one saves it.
 //!
-//! fanotify says which process wrote. Where it is not available (Linux before 5.13, a container that forbids it, a file
-//! system without an ID), inotify is used, which can't tell this program's writes from those of another one.
+//! fanotify says which process did. Where it is not available (Linux before 5.13, a container that forbids it, a file
+//! system without an ID), inotify is used, which can't tell this program's calls from those of another one.
 
 use std::fs::File;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use nix::sys::fanotify::{EventFFlags, Fanotify, InitFlags, MarkFlags, MaskFlags};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
@@ -24,6 +25,8 @@ const REPORT_FID: u32 = 0x200;
 pub struct Watch {
     /// `None` while the watch is dropped.
     events: Option<Events>,
+    /// True if an event that was read is an open by another program.
+    is_opened: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -37,6 +40,7 @@ enum Events {
 /// The events since the last look.
 #[derive(Clone, Copy, Debug, Default)]
 struct Noticed {
+    opened: bool,
     written: bool,
     closed: bool,
 }
@@ -52,7 +56,7 @@ impl Watch {
     }
 
     fn new(events: Events) -> Self {
-        Self { events: Some(events) }
+        Self { events: Some(events), is_opened: AtomicBool::new(false) }
     }
 
     /// True if a program other than this one has changed the bytes or the size since the last call.
@@ -60,14 +64,21 @@ impl Watch {
     /// `beside_own` is true if this program may have written, too. If the system can't tell who wrote, a program is then
     /// noticed only when it closes the file.
     pub fn is_written_by_others(&self, beside_own: bool) -> bool {
-        match &self.events {
+        let noticed = match &self.events {
             Some(Events::OfProcesses(watch)) => of_processes(watch),
-            Some(Events::OfAnyone(watch)) => {
-                let noticed = of_anyone(watch);
-                if beside_own { noticed.closed } else { noticed.written }
-            }
-            None => false,
+            Some(Events::OfAnyone(watch)) => of_anyone(watch),
+            None => return false,
+        };
+        if noticed.opened {
+            self.is_opened.store(true, Ordering::Relaxed);
         }
+        if beside_own && !self.is_exact() { noticed.closed } else { noticed.written }
+    }
+
+    /// True if a program other than this one, or perhaps this one if the system can't tell, has opened the file since
+    /// the watch began, up to the last call of [`is_written_by_others`](Self::is_written_by_others).
+    pub fn is_opened_by_others(&self) -> bool {
+        self.is_opened.load(Ordering::Relaxed)
     }
 
     /// True if the system tells who wrote.
@@ -87,13 +98,15 @@ fn by_process(file: &File) -> nix::Result<Fanotify> {
     let flags = InitFlags::from_bits_retain(flags.bits() | REPORT_FID);
     let watch = Fanotify::init(flags, EventFFlags::O_RDONLY)?;
     let path = path_of(file);
-    watch.mark(MarkFlags::FAN_MARK_ADD, MaskFlags::FAN_MODIFY, file.as_fd(), Some(path.as_str()))?;
+    let events = MaskFlags::FAN_MODIFY | MaskFlags::FAN_OPEN;
+    watch.mark(MarkFlags::FAN_MARK_ADD, events, file.as_fd(), Some(path.as_str()))?;
     Ok(watch)
 }
 
 fn by_anyone(file: &File) -> Option<OwnedFd> {
     let watch = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).ok()?;
-    inotify::add_watch(&watch, path_of(file), WatchFlags::MODIFY | WatchFlags::CLOSE_WRITE).ok()?;
+    let events = WatchFlags::OPEN | WatchFlags::MODIFY | WatchFlags::CLOSE_WRITE;
+    inotify::add_watch(&watch, path_of(file), events).ok()?;
     Some(watch)
 }
 
@@ -101,16 +114,19 @@ fn path_of(file: &File) -> String {
     format!("/proc/self/fd/{}", file.as_raw_fd())
 }
 
-/// True if there is an event of another process. Events of processes that are unknown here have the number 0.
-fn of_processes(watch: &Fanotify) -> bool {
+/// Returns the events of other processes. Events of processes that are unknown here have the number 0.
+fn of_processes(watch: &Fanotify) -> Noticed {
     let own = i32::try_from(std::process::id()).ok();
-    let mut is_written = false;
+    let mut noticed = Noticed::default();
     while let Ok(events) = watch.read_events() {
-        is_written |= events
-            .iter()
-            .any(|event| Some(event.pid()) != own || event.mask().contains(MaskFlags::FAN_Q_OVERFLOW));
+        for event in &events {
+            let lost = event.mask().contains(MaskFlags::FAN_Q_OVERFLOW);
+            let is_others = Some(event.pid()) != own;
+            noticed.opened |= lost || is_others && event.mask().contains(MaskFlags::FAN_OPEN);
+            noticed.written |= lost || is_others && event.mask().contains(MaskFlags::FAN_MODIFY);
+        }
     }
-    is_written
+    noticed
 }
 
 fn of_anyone(watch: &OwnedFd) -> Noticed {
@@ -120,6 +136,7 @@ fn of_anyone(watch: &OwnedFd) -> Noticed {
     while let Ok(event) = reader.next() {
         let events = event.events();
         let lost = events.contains(ReadFlags::QUEUE_OVERFLOW);
+        noticed.opened |= lost || events.contains(ReadFlags::OPEN);
         noticed.written |= lost || events.contains(ReadFlags::MODIFY);
         noticed.closed |= lost || events.contains(ReadFlags::CLOSE_WRITE);
     }
@@ -148,8 +165,11 @@ mod tests {
         assert!(!watch.is_written_by_others(false));
         file.write_all(b"text").unwrap();
         assert!(!watch.is_written_by_others(true));
+        drop(File::open(&path).unwrap());
+        assert!(!watch.is_written_by_others(false) && !watch.is_opened_by_others());
         by_another_program("cat \"$1\"", &path);
         assert!(!watch.is_written_by_others(false), "a reader writes nothing");
+        assert!(watch.is_opened_by_others());
         for command in ["printf more >>\"$1\"", ": >\"$1\""] {
             file.write_all(b"text").unwrap();
             by_another_program(command, &path);
@@ -168,6 +188,7 @@ mod tests {
         assert!(!watch.is_written_by_others(false));
         let mut other = File::options().append(true).open(&path).unwrap();
         assert!(!watch.is_written_by_others(false), "an open is no change");
+        assert!(watch.is_opened_by_others());
         other.write_all(b"text").unwrap();
         assert!(watch.is_written_by_others(false));
         drop(other);
