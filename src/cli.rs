@@ -30,10 +30,10 @@ use std::sync::Arc;
 use clap::builder::styling::Styles;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{ArgAction, CommandFactory, FromArgMatches, Parser, ValueEnum};
+use clap::{ArgAction, CommandFactory, FromArgMatches, Id, Parser, ValueEnum};
 use seekable::cache::Cache;
 use seekable::cache::store::Store;
-use seekable::error::{Error, Kind, Result};
+use seekable::error::{Error, Kind, Result, in_shell};
 use seekable::source::BufferedSource;
 
 use crate::daemon::{self, MountPlan};
@@ -233,10 +233,10 @@ impl Arguments {
     }
 }
 
-/// Accepts any path, even an empty one, which [`Arguments::have_names`] refuses with a clearer error than
-/// clap.
+/// Accepts any path, also as `file:///…`, and even an empty one, which [`Arguments::have_names`] refuses with a clearer
+/// error than clap.
 fn any_path() -> impl TypedValueParser<Value = PathBuf> {
-    OsStringValueParser::new().map(PathBuf::from)
+    OsStringValueParser::new().map(|text| named::without_file_scheme(PathBuf::from(text)))
 }
 
 /// A file that `--generate` writes.
@@ -278,12 +278,12 @@ fn parse(mut words: Vec<OsString>) -> std::result::Result<(Action, Arguments), c
     }
     let mut command = command();
     // Whatever options follow, such as ls -l, they are those of the action that is meant.
-    let is_verbosity = |word: &&OsString| {
-        let word = word.as_encoded_bytes();
-        word.starts_with(b"-v") || word.starts_with(b"-q") || word == b"--verbose" || word == b"--quiet"
-    };
-    let first = words.iter().skip(1).find(|word| !is_verbosity(word));
-    if let Some(advice) = first.and_then(|word| Action::advice(word)) {
+    let first = complete::first_path(&command, words.get(1..).unwrap_or_default());
+    if let Some((options, [word, ..])) = first.and_then(|n| words.split_at_checked(n + 1))
+        && let Some(advice) = Action::advice(word)
+        && let Ok(before) = command.clone().try_get_matches_from(options)
+        && before.get_one::<Id>(ACTION).is_none()
+    {
         return Err(command.error(ErrorKind::InvalidSubcommand, advice));
     }
     let matches = command.try_get_matches_from_mut(words)?;
@@ -302,9 +302,6 @@ fn act(action: Action, mut arguments: Arguments) -> Result<u8> {
         log::Settings { verbose: arguments.verbose, quiet: arguments.quiet, file: arguments.log_file.take() };
     if action != Action::Mount && log.is_wanted() {
         log::start(&log, log::LogTarget::Stderr)?;
-    }
-    for path in &mut arguments.paths {
-        *path = named::without_file_scheme(std::mem::take(path));
     }
     let paths = &arguments.paths;
     match action {
@@ -417,7 +414,7 @@ fn only(paths: &[PathBuf]) -> Result<&Path> {
             revise::refuse_address(file)?;
             Ok(file)
         }
-        _ => Err(usage("give exactly one FILE")),
+        _ => Err(usage("give one FILE")),
     }
 }
 
@@ -478,11 +475,11 @@ fn only_mount() -> Result<PathBuf> {
         (Some(mount), true) => Ok(mount.mountpoint),
         (Some(mount), false) => {
             mounts.push(mount);
-            let names: Vec<String> =
-                mounts.iter().map(|mount| mount.mountpoint.display().to_string()).collect();
+            let commands: Vec<String> =
+                mounts.iter().map(|mount| format!("asdf-mount -u {}", in_shell(&mount.mountpoint))).collect();
             Err(usage(format!(
                 "-u alone unmounts a single mount, and there are several; name one: {}",
-                names.join(", ")
+                commands.join(", ")
             )))
         }
         (None, _) => Err(usage("-u needs a MOUNTPOINT: nothing is mounted")),
