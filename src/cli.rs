@@ -22,8 +22,9 @@ mod terminal;
 mod texts;
 mod version;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::Write;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -46,6 +47,8 @@ use help::HelpExtent;
 use texts::{ABOUT, USAGE, sections};
 
 const PROGRAM: &str = "asdf-mount";
+/// The beginning of the names of the variables with arguments that the command line shows without a login.
+const TYPED: &str = "ASDF_MOUNT_TYPED_";
 
 /// The groups of options in `--help`, beside those of [`look`].
 const MOUNT: &str = "Mount";
@@ -259,7 +262,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         let _ = print(&complete::answer(command(), words));
         return exit::OK;
     }
-    let result = match parse(arguments) {
+    let result = match parse(as_typed(arguments)) {
         Ok((action, arguments)) => act(action, arguments),
         Err(error) if !error.use_stderr() => print(error.to_string().as_bytes()).map(|()| exit::OK),
         Err(error) => Err(usage(plain(&error))),
@@ -268,6 +271,31 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         complain(&error.to_string());
         exit::of(&error)
     })
+}
+
+/// Returns the arguments as the user typed them. If an address has a login, starts the program again with the address as
+/// messages show it, because the list of processes shows a command line to all users.
+fn as_typed(mut arguments: Vec<OsString>) -> Vec<OsString> {
+    let mut hidden = Vec::new();
+    let mut shown = Vec::new();
+    for (n, argument) in arguments.iter_mut().enumerate().skip(1) {
+        let variable = format!("{TYPED}{n}");
+        let typed = std::env::var_os(&variable).filter(|typed| named::shown(Path::new(typed)) == *argument);
+        shown.push(named::shown(Path::new(argument)));
+        if let Some(typed) = typed {
+            *argument = typed;
+        } else if named::shown(Path::new(argument)) != *argument {
+            hidden.push((variable, argument.clone()));
+        }
+    }
+    if !hidden.is_empty()
+        && let Ok(program) = std::env::current_exe()
+    {
+        let name = arguments.first().map_or(OsStr::new(PROGRAM), OsString::as_os_str);
+        // If it can't be started again, it goes on as it is.
+        let _ = std::process::Command::new(program).arg0(name).args(shown).envs(hidden).exec();
+    }
+    arguments
 }
 
 /// Parses the arguments, the first of which is the program's name.
