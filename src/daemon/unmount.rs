@@ -85,9 +85,13 @@ pub(crate) fn unmount(wanted: &Path) -> Result<()> {
                 None if is_working_directory(path) => {
                     format!("in use: it is your working directory; leave it: {}", way_out(path))
                 }
-                None => "in use: a program has an open file or its working directory there ('fuser -vm' lists the \
-                         programs); close it and try again, or use 'umount -l'"
-                    .to_owned(),
+                None => {
+                    let place = in_shell(path);
+                    format!(
+                        "in use: a program has an open file or its working directory there; close it, and try again; \
+                         to see it: fuser -vm {place}; or: umount -l {place}"
+                    )
+                }
             };
             Error::new(Kind::System(libc::EBUSY), message).of(path)
         }

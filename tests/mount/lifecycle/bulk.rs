@@ -258,6 +258,9 @@ fn what_a_message_advises_works() {
     for command in own {
         works(command);
     }
+    let in_use = said("asdf-mount 4.asdf 'm n' && { sleep 100 <'m n/tree.yaml' >out 2>&1 & echo $! >pid; } &&
+        timeout 60 asdf-mount -u 'm n'");
+    works(&format!("kill $(cat pid); {}", advised(&in_use, "; or: ")));
     let options = said("asdf-mount --set 'object.filter=B C' 'object.name=X Y' 2.asdf");
     let options = advised(&options, "several values: ");
     works(&format!("asdf-mount {}", options.replace("FILE", "2.asdf")));
