@@ -44,6 +44,9 @@ pub(super) fn of(mut paths: Vec<PathBuf>) -> Result<MountPlaces> {
         return Ok(MountPlaces { mountpoint: beside(&last)?, sources: vec![last], beside: true });
     }
     if last.is_file() {
+        for source in paths.iter().filter(|source| matches!(named::is_local(source), Ok(true))) {
+            source.metadata().map_err(|error| Error::from(error).of(source))?;
+        }
         let message = format!(
             "{}: is a file, but the last argument is the directory to mount on; to mount this file, too, add a \
              directory: asdf-mount SOURCE... MOUNTPOINT",
@@ -143,6 +146,8 @@ mod tests {
         let at = |name: &str| folder.path().join(name);
         std::fs::write(at("b.asdf"), "").unwrap();
         let error = of(vec![at("a.asdf"), at("b.asdf")]).unwrap_err();
+        assert!(error.message().contains("no such file"), "{error}");
+        let error = of(vec![at("b.asdf"), at("b.asdf")]).unwrap_err();
         assert!(error.message().contains("is a file"), "{error}");
         let places = of(vec![at("a.asdf"), at("new")]).unwrap();
         assert_eq!(

@@ -258,8 +258,10 @@ fn what_a_message_advises_works() {
     for command in own {
         works(command);
     }
-    let in_use = said("asdf-mount 4.asdf 'm n' && { sleep 100 <'m n/tree.yaml' >out 2>&1 & echo $! >pid; } &&
-        timeout 60 asdf-mount -u 'm n'");
+    let in_use = said(
+        "asdf-mount 4.asdf 'm n' && { sleep 100 <'m n/tree.yaml' >out 2>&1 & echo $! >pid; } &&
+        timeout 60 asdf-mount -u 'm n'",
+    );
     works(&format!("kill $(cat pid); {}", advised(&in_use, "; or: ")));
     let options = said("asdf-mount --set 'object.filter=B C' 'object.name=X Y' 2.asdf");
     let options = advised(&options, "several values: ");
@@ -373,6 +375,8 @@ fn the_name_of_an_action_is_answered_with_its_option() {
         let advice = "asdf-mount: info: no such file; actions are options: asdf-mount --info;";
         assert!(said.starts_with(advice), "{options}: {said}");
     }
+    let said = shell(&bench, "asdf-mount validate 1.asdf").2;
+    assert_eq!(said, "asdf-mount: validate: no such file or directory\n");
     // After an action, it is a file.
     for action in ["--check", "-q --info", "--get=k", "--set a=1"] {
         let said = shell(&bench, &format!("asdf-mount {action} info")).2;
