@@ -574,6 +574,7 @@ fn a_text_that_is_no_yaml_is_refused_with_advice() {
     for (old, new, advice) in [
         ("  source: 0", "\tsource: 0", "replace the tab by blanks"),
         ("filter: V, name: Sample Galaxy}", "name: x}\nnote: a: b", "put the value in quotes"),
+        ("filter: V", "filter: %V", "put the value in quotes"),
     ] {
         let line = format!(
             "asdf-mount --cat a.asdf tree.yaml >t; python3 -c 'import sys; o, n = sys.argv[1:]; \

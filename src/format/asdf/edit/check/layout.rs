@@ -136,7 +136,7 @@ fn early_end(draft: &Draft<'_, '_>, tree: usize) -> Option<Fault> {
             return None;
         }
         let what = "the tree would end at this line '...', and the text after it would be lost";
-        let to_do = "move the new lines above the line '...', or put the text that contains it in quotes";
+        let to_do = "move the new lines above the line '...', or indent the line, in a text in quotes";
         return Some(draft.fault(at, what, to_do));
     }
     None
