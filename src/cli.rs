@@ -22,18 +22,19 @@ mod terminal;
 mod texts;
 mod version;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::Write;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::builder::styling::Styles;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{ArgAction, CommandFactory, FromArgMatches, Parser, ValueEnum};
+use clap::{ArgAction, CommandFactory, FromArgMatches, Id, Parser, ValueEnum};
 use seekable::cache::Cache;
 use seekable::cache::store::Store;
-use seekable::error::{Error, Kind, Result};
+use seekable::error::{Error, Kind, Result, in_shell};
 use seekable::source::BufferedSource;
 
 use crate::container::{Container, Context};
@@ -47,6 +48,8 @@ use help::HelpExtent;
 use texts::{ABOUT, USAGE, sections};
 
 const PROGRAM: &str = "asdf-mount";
+/// The beginning of the names of the variables with arguments that the command line shows without a login.
+const TYPED: &str = "ASDF_MOUNT_TYPED_";
 
 /// The groups of options in `--help`, beside those of [`look`].
 const MOUNT: &str = "Mount";
@@ -234,10 +237,10 @@ impl Arguments {
     }
 }
 
-/// Accepts any path, even an empty one, which [`Arguments::have_names`] refuses with a clearer error than
-/// clap.
+/// Accepts any path, also as `file:///…`, and even an empty one, which [`Arguments::have_names`] refuses with a clearer
+/// error than clap.
 fn any_path() -> impl TypedValueParser<Value = PathBuf> {
-    OsStringValueParser::new().map(PathBuf::from)
+    OsStringValueParser::new().map(|text| named::without_file_scheme(PathBuf::from(text)))
 }
 
 /// A file that `--generate` writes.
@@ -260,7 +263,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         let _ = print(&complete::answer(command(), words));
         return exit::OK;
     }
-    let result = match parse(arguments) {
+    let result = match parse(as_typed(arguments)) {
         Ok((action, arguments)) => act(action, arguments),
         Err(error) if !error.use_stderr() => print(error.to_string().as_bytes()).map(|()| exit::OK),
         Err(error) => Err(usage(plain(&error))),
@@ -271,6 +274,31 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     })
 }
 
+/// Returns the arguments as the user typed them. If an address has a login, starts the program again with the address as
+/// messages show it, because the list of processes shows a command line to all users.
+fn as_typed(mut arguments: Vec<OsString>) -> Vec<OsString> {
+    let mut hidden = Vec::new();
+    let mut shown = Vec::new();
+    for (n, argument) in arguments.iter_mut().enumerate().skip(1) {
+        let variable = format!("{TYPED}{n}");
+        let typed = std::env::var_os(&variable).filter(|typed| named::shown(Path::new(typed)) == *argument);
+        shown.push(named::shown(Path::new(argument)));
+        if let Some(typed) = typed {
+            *argument = typed;
+        } else if named::shown(Path::new(argument)) != *argument {
+            hidden.push((variable, argument.clone()));
+        }
+    }
+    if !hidden.is_empty()
+        && let Ok(program) = std::env::current_exe()
+    {
+        let name = arguments.first().map_or(OsStr::new(PROGRAM), OsString::as_os_str);
+        // If it can't be started again, it goes on as it is.
+        let _ = std::process::Command::new(program).arg0(name).args(shown).envs(hidden).exec();
+    }
+    arguments
+}
+
 /// Parses the arguments, the first of which is the program's name.
 fn parse(mut words: Vec<OsString>) -> std::result::Result<(Action, Arguments), clap::Error> {
     // As grep's: --search -i PATTERN.
@@ -279,12 +307,12 @@ fn parse(mut words: Vec<OsString>) -> std::result::Result<(Action, Arguments), c
     }
     let mut command = command();
     // Whatever options follow, such as ls -l, they are those of the action that is meant.
-    let is_verbosity = |word: &&OsString| {
-        let word = word.as_encoded_bytes();
-        word.starts_with(b"-v") || word.starts_with(b"-q") || word == b"--verbose" || word == b"--quiet"
-    };
-    let first = words.iter().skip(1).find(|word| !is_verbosity(word));
-    if let Some(advice) = first.and_then(|word| Action::advice(word)) {
+    let first = complete::first_path(&command, words.get(1..).unwrap_or_default());
+    if let Some((options, [word, ..])) = first.and_then(|n| words.split_at_checked(n + 1))
+        && let Some(advice) = Action::advice(word)
+        && let Ok(before) = command.clone().try_get_matches_from(options)
+        && before.get_one::<Id>(ACTION).is_none()
+    {
         return Err(command.error(ErrorKind::InvalidSubcommand, advice));
     }
     let matches = command.try_get_matches_from_mut(words)?;
@@ -303,9 +331,6 @@ fn act(action: Action, mut arguments: Arguments) -> Result<u8> {
         log::Settings { verbose: arguments.verbose, quiet: arguments.quiet, file: arguments.log_file.take() };
     if action != Action::Mount && log.is_wanted() {
         log::start(&log, log::LogTarget::Stderr)?;
-    }
-    for path in &mut arguments.paths {
-        *path = named::without_file_scheme(std::mem::take(path));
     }
     let paths = &arguments.paths;
     match action {
@@ -418,7 +443,7 @@ fn only(paths: &[PathBuf]) -> Result<&Path> {
             revise::refuse_address(file)?;
             Ok(file)
         }
-        _ => Err(usage("give exactly one FILE")),
+        _ => Err(usage("give one FILE")),
     }
 }
 
@@ -479,11 +504,11 @@ fn only_mount() -> Result<PathBuf> {
         (Some(mount), true) => Ok(mount.mountpoint),
         (Some(mount), false) => {
             mounts.push(mount);
-            let names: Vec<String> =
-                mounts.iter().map(|mount| mount.mountpoint.display().to_string()).collect();
+            let commands: Vec<String> =
+                mounts.iter().map(|mount| format!("asdf-mount -u {}", in_shell(&mount.mountpoint))).collect();
             Err(usage(format!(
                 "-u alone unmounts a single mount, and there are several; name one: {}",
-                names.join(", ")
+                commands.join(", ")
             )))
         }
         (None, _) => Err(usage("-u needs a MOUNTPOINT: nothing is mounted")),

@@ -10,8 +10,7 @@ use std::sync::Arc;
 
 use seekable::cache::Cache;
 use seekable::cache::store::Store;
-use seekable::error::Error;
-use seekable::error::one_line;
+use seekable::error::{Error, Kind, one_line};
 
 use seekable::content::{Content, read_through};
 
@@ -101,7 +100,11 @@ impl Indexing<'_> {
                 Err(error) => Err(error),
             };
             if let Err(error) | Ok(Some(error)) = read {
-                status = Status::Damaged;
+                status = match (error.kind(), status) {
+                    (Kind::Unsupported, Status::Sound) => Status::Unreadable,
+                    (Kind::Unsupported, status) => status,
+                    _ => Status::Damaged,
+                };
                 self.complain(&error.in_block(n as u64).of(file))?;
             } else if let Some(indexed) = &mut self.summary.indexed {
                 *indexed += 1;

@@ -121,7 +121,7 @@ fn compare(one: &Path, other: &Path, options: &Options, is_titled: bool) -> Resu
     let mut has_failed = false;
     let mut failed = |path: &Path, error: &seekable::error::Error| {
         has_failed = true;
-        complain(&format!("{}: {}", path.display(), error.message()));
+        complain(&format!("diff {} {}: {}: {}", names[0], names[1], path.display(), error.message()));
     };
     let mut show = |hunk: &str| {
         out.write_all(title.take().unwrap_or_default().as_bytes())?;

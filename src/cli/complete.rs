@@ -158,6 +158,11 @@ fn completed(mut command: Command, words: &[OsString]) -> Answer {
     }
 }
 
+/// Returns the number of the first path in the words of a command line.
+pub(super) fn first_path(command: &Command, words: &[OsString]) -> Option<usize> {
+    Line::read(command, words).first
+}
+
 /// The information in the words before the last one.
 struct Line<'a> {
     /// The option that takes the last word as its value.
@@ -167,8 +172,8 @@ struct Line<'a> {
     unmount: bool,
     /// True after `--ls`, `--cat` or `--extract`.
     looks: bool,
-    /// The first path.
-    first: Option<&'a OsString>,
+    /// The number of the first path in `before`.
+    first: Option<usize>,
     before: &'a [OsString],
 }
 
@@ -176,12 +181,12 @@ impl<'a> Line<'a> {
     fn read(command: &'a Command, before: &'a [OsString]) -> Self {
         let mut line =
             Self { expects: None, only_paths: false, unmount: false, looks: false, first: None, before };
-        for word in before {
+        for (n, word) in before.iter().enumerate() {
             if line.expects.take().is_some() {
                 continue;
             }
             if line.only_paths || !word.as_bytes().starts_with(b"-") {
-                line.first = line.first.or(Some(word));
+                line.first = line.first.or(Some(n));
                 continue;
             }
             line.only_paths = word == "--";
@@ -197,7 +202,7 @@ impl<'a> Line<'a> {
     /// Completes a source or a mountpoint.
     fn paths(&self, current: &OsStr) -> Answer {
         if self.looks
-            && let Some(file) = self.first
+            && let Some(file) = self.first.and_then(|n| self.before.get(n))
         {
             return within(&at_home(file), current, !self.only_paths);
         }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use seekable::error::{Error, Kind, Result, one_line};
+use seekable::error::{Error, Kind, Result, in_shell, one_line};
 
 use super::{complain, diff, exit};
 use crate::container::text_version::TextVersion;
@@ -15,8 +15,9 @@ use crate::log;
 /// Refuses a file whose save was interrupted, because opening it for an edit would recover it.
 pub(super) fn check(target: &SaveTarget) -> Result<()> {
     if recovery::is_interrupted(target)? {
+        let command = format!("asdf-mount --recover {}", in_shell(target.label()));
         let message =
-            "a save was interrupted, and a dry run recovers nothing; run asdf-mount --recover first";
+            format!("a save was interrupted, and a dry run recovers nothing; recover it first: {command}");
         Err(Error::new(Kind::Unfinished, message).of(target.label()))
     } else {
         Ok(())
@@ -70,10 +71,10 @@ fn report_planned(
         Ok(planned) => {
             diff::show(before, &planned.text, names)?;
             for restored in &planned.restored {
-                complain(restored);
+                complain(&format!("{name}: {restored}"));
             }
             for warning in &planned.warnings {
-                complain(&format!("warning: {warning}"));
+                complain(&format!("warning: {name}: {warning}"));
             }
             complain(&match (mount, planned.way) {
                 _ if planned.text == before => format!("{name}: nothing would change"),

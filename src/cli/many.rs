@@ -7,7 +7,7 @@ use std::thread;
 
 use asdf_tree::yaml::assign::{Allowed, Assignment, KeyPath, assign, remove};
 use clap::Args;
-use seekable::error::{Error, Kind, Result, one_line, printable, to_json};
+use seekable::error::{Error, Kind, Result, in_shell, one_line, printable, to_json};
 use seekable::source::NoReaders;
 
 use super::action::ACTION;
@@ -84,14 +84,16 @@ impl ManyArguments {
         let files = at_least_one(files, "--set needs at least one FILE")?;
         let is_pair =
             |file: &&PathBuf| file.to_string_lossy().contains('=') && file.symlink_metadata().is_err();
+        let assignments = self.set.iter().map(|pair| Assignment::parse(pair)).collect::<Result<Vec<_>>>()?;
         if let Some(pair) = files.iter().find(|file| is_pair(file) && named::is_local(file).unwrap_or(true)) {
-            let pair = pair.display();
-            let first = self.set.first().map_or("KEY=VALUE", String::as_str);
+            let pairs = self.set.iter().map(PathBuf::from).chain([pair.clone()]);
+            let options: Vec<String> = pairs.map(|pair| format!("--set {}", in_shell(&pair))).collect();
+            let options = options.join(" ");
             return Err(usage(format!(
-                "{pair}: no such file; for several values: --set {first} --set {pair} FILE"
+                "{}: no such file; for several values: {options} FILE",
+                pair.display()
             )));
         }
-        let assignments = self.set.iter().map(|pair| Assignment::parse(pair)).collect::<Result<Vec<_>>>()?;
         let allowed = Allowed { create: self.create, force };
         let make = |file: &Path, text: &[u8]| {
             let file = file.display();

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use seekable::error::{Error, Result};
+use seekable::error::{Error, Result, in_shell};
 use seekable::source::FileSource;
 
 use super::{exit, usage};
@@ -28,9 +28,10 @@ pub(super) fn of(mut paths: Vec<PathBuf>) -> Result<MountPlaces> {
     };
     if matches!(named::is_local(&last), Ok(false)) {
         let shown = named::shown(&last);
+        let word = in_shell(&shown);
         let shown = shown.display();
         let message = if paths.is_empty() {
-            format!("{shown}: is on a server; give a MOUNTPOINT, too: asdf-mount {shown} MOUNTPOINT")
+            format!("{shown}: is on a server; give a MOUNTPOINT, too: asdf-mount {word} MOUNTPOINT")
         } else {
             format!(
                 "{shown}: is on a server, but the last argument is the directory to mount on; add it: asdf-mount \
@@ -43,6 +44,9 @@ pub(super) fn of(mut paths: Vec<PathBuf>) -> Result<MountPlaces> {
         return Ok(MountPlaces { mountpoint: beside(&last)?, sources: vec![last], beside: true });
     }
     if last.is_file() {
+        for source in paths.iter().filter(|source| matches!(named::is_local(source), Ok(true))) {
+            source.metadata().map_err(|error| Error::from(error).of(source))?;
+        }
         let message = format!(
             "{}: is a file, but the last argument is the directory to mount on; to mount this file, too, add a \
              directory: asdf-mount SOURCE... MOUNTPOINT",
@@ -56,10 +60,11 @@ pub(super) fn of(mut paths: Vec<PathBuf>) -> Result<MountPlaces> {
 /// Returns the mountpoint beside a file: its name without the extension.
 fn beside(source: &Path) -> Result<PathBuf> {
     let shown = source.display();
+    let word = in_shell(source);
     let meta = source.metadata().map_err(|error| Error::from(error).of(source))?;
     if meta.is_dir() {
         return Err(usage(format!(
-            "{shown}: is a directory; give a MOUNTPOINT, too: asdf-mount {shown} MOUNTPOINT"
+            "{shown}: is a directory; give a MOUNTPOINT, too: asdf-mount {word} MOUNTPOINT"
         )));
     }
     match (source.file_stem(), source.extension()) {
@@ -73,7 +78,7 @@ fn beside(source: &Path) -> Result<PathBuf> {
         }
         _ => Err(usage(format!(
             "{shown}: has no extension to leave out for the name of a directory; give a MOUNTPOINT: asdf-mount \
-             {shown} MOUNTPOINT"
+             {word} MOUNTPOINT"
         ))),
     }
 }
@@ -141,6 +146,8 @@ mod tests {
         let at = |name: &str| folder.path().join(name);
         std::fs::write(at("b.asdf"), "").unwrap();
         let error = of(vec![at("a.asdf"), at("b.asdf")]).unwrap_err();
+        assert!(error.message().contains("no such file"), "{error}");
+        let error = of(vec![at("b.asdf"), at("b.asdf")]).unwrap_err();
         assert!(error.message().contains("is a file"), "{error}");
         let places = of(vec![at("a.asdf"), at("new")]).unwrap();
         assert_eq!(

@@ -421,11 +421,12 @@ fn if_busy(error: Error) -> Error {
 /// Prints the messages of a save.
 pub(super) fn tell(file: &Path, editor: &Editor, saved: &Saved) {
     tell_notices(file, editor.later_notices());
+    let name = shown(file);
     for restored in &saved.restored {
-        complain(restored);
+        complain(&format!("{name}: {restored}"));
     }
     for warning in &saved.warnings {
-        complain(&format!("warning: {warning}"));
+        complain(&format!("warning: {name}: {warning}"));
     }
 }
 

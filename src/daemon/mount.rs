@@ -10,7 +10,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 use rustix::io::Errno;
 use rustix::mount::MountFlags;
-use seekable::error::{Error, Kind, Result};
+use seekable::error::{Error, Kind, Result, in_shell};
 
 use super::held::{self, HeldEntry};
 use super::mountinfo::{self, Health, Mount};
@@ -69,7 +69,7 @@ impl Mounted {
             Vec::new()
         });
         for mount in mounts {
-            let place = mount.mountpoint.display();
+            let place = in_shell(&mount.mountpoint);
             // The path of a covered mount leads to the covering one.
             let Some(root) = held::hold_mount(&mount) else {
                 tracing::warn!("{place}: stays mounted, because another mount covers it");
@@ -79,8 +79,8 @@ impl Mounted {
                 && let Err(error) = detach::detach(&mount, &root)
             {
                 tracing::error!(
-                    "{error}; the daemon ends anyway and leaves a dead mount; remove it with 'asdf-mount -u {place}' \
-                     or, as root, 'umount -l {place}'"
+                    "{error}; the daemon ends anyway and leaves a dead mount; remove it: asdf-mount -u {place}; or, as \
+                     root: umount -l {place}"
                 );
             }
         }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::fd::OwnedFd;
 use rustix::fs::{FileType, XattrFlags};
 use rustix::io::Errno;
-use seekable::error::{Error, Kind, Result};
+use seekable::error::{Error, Kind, Result, in_shell};
 
 use super::held::{self, Found, HeldEntry};
 use super::mountinfo::{Health, Mount};
@@ -104,7 +104,7 @@ impl Mountpoint {
 fn make(entry: &HeldEntry) -> Result<OwnedFd> {
     let path = entry.shown();
     entry.make_dir().map_err(|errno| {
-        let elsewhere = place_that_works(path).display().to_string();
+        let elsewhere = in_shell(&place_that_works(path));
         let error = Error::from(errno).within("can't create the mountpoint").of(path);
         error.advise(format!("mount elsewhere: asdf-mount SOURCE {elsewhere}"))
     })?;
@@ -164,7 +164,10 @@ fn free_of_dead_mounts(entry: &HeldEntry) -> Result<()> {
             (Health::Alive | Health::Silent, false) => return Ok(()),
             (Health::Alive, true) => {
                 let source = mount.source.display();
-                return busy(format!("already mounted ({source}); unmount it first: asdf-mount -u"));
+                return busy(format!(
+                    "already mounted ({source}); unmount it first: asdf-mount -u {}",
+                    in_shell(path)
+                ));
             }
             (Health::Silent, true) => {
                 let source = mount.source.display();
@@ -174,13 +177,18 @@ fn free_of_dead_mounts(entry: &HeldEntry) -> Result<()> {
                     None => ("another user".to_owned(), "root".to_owned()),
                 };
                 return busy(format!(
-                    "{owner} has mounted {source} here; only {user} can unmount it: asdf-mount -u"
+                    "{owner} has mounted {source} here; only {user} can unmount it: asdf-mount -u {}",
+                    in_shell(path)
                 ));
             }
             (Health::Dead, false) => {
                 return Err(Error::new(
                     Kind::System(libc::ENOTCONN),
-                    format!("a dead mount of type {} is here; remove it first: umount -l", mount.kind),
+                    format!(
+                        "a dead mount of type {} is here; remove it first: umount -l {}",
+                        mount.kind,
+                        in_shell(path)
+                    ),
                 )
                 .of(path));
             }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::fd::OwnedFd;
 use rustix::mount::MountFlags;
 use rustix::process::Signal;
-use seekable::error::{Error, Kind, Result, one_line};
+use seekable::error::{Error, Kind, Result, in_shell, one_line};
 
 use super::held::{self, HeldEntry};
 use super::list::attribute;
@@ -93,7 +93,8 @@ impl ServedMount {
             self.mount.as_owner(ask).unwrap_or_else(ask)
         };
         let unknown = || {
-            let message = "its daemon does not answer; unmount with 'asdf-mount -u', and mount again";
+            let command = format!("asdf-mount -u {}", in_shell(self.mount.mountpoint.as_path()));
+            let message = format!("its daemon does not answer; unmount, and mount again: {command}");
             Error::new(Kind::System(libc::EIO), message)
         };
         let count = |answer: &str| answer.split(' ').next().and_then(|count| count.parse::<u64>().ok());

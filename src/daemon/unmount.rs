@@ -11,7 +11,7 @@ use rustix::fd::OwnedFd;
 use rustix::fs::FileType;
 use rustix::io::Errno;
 use rustix::process::Signal;
-use seekable::error::{Error, Kind, Result, one_line};
+use seekable::error::{Error, Kind, Result, in_shell, one_line};
 
 use super::held::{self, HeldEntry};
 use super::mountinfo::{self, Health, Mount};
@@ -85,9 +85,13 @@ pub(crate) fn unmount(wanted: &Path) -> Result<()> {
                 None if is_working_directory(path) => {
                     format!("in use: it is your working directory; leave it: {}", way_out(path))
                 }
-                None => "in use: a program has an open file or its working directory there ('fuser -vm' lists the \
-                         programs); close it and try again, or use 'umount -l'"
-                    .to_owned(),
+                None => {
+                    let place = in_shell(path);
+                    format!(
+                        "in use: a program has an open file or its working directory there; close it, and try again; \
+                         to see it: fuser -vm {place}; or: umount -l {place}"
+                    )
+                }
             };
             Error::new(Kind::System(libc::EBUSY), message).of(path)
         }
@@ -135,13 +139,6 @@ fn our_mount_around(path: &Path) -> Option<PathBuf> {
     let ours = mountinfo::all().ok()?.into_iter().filter(Mount::has_our_type);
     let around = ours.map(|mount| mount.mountpoint).filter(|outer| path.starts_with(outer));
     around.max_by_key(|outer| outer.components().count())
-}
-
-/// Returns a path as a word of a shell.
-fn in_shell(path: &Path) -> String {
-    let shown = one_line(&path.to_string_lossy());
-    let is_plain = |c: char| c.is_alphanumeric() || "/._-+:@%,".contains(c);
-    if shown.chars().all(is_plain) { shown } else { format!("'{}'", shown.replace('\'', "'\\''")) }
 }
 
 /// Returns the deepest mountpoint below `path`.

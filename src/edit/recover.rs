@@ -412,7 +412,7 @@ impl<S: Storage> Recovery<'_, S> {
         };
         Ok(Some(format!(
             "{saver} may be saving the file, which has the journal {}: try again when it is done; if no save is in \
-             progress there, run 'asdf-mount --recover'",
+             progress there, run asdf-mount --recover FILE",
             self.label(name).display()
         )))
     }

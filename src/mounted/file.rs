@@ -16,7 +16,7 @@ pub(crate) mod verification;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use seekable::error::{self, Error, Result};
+use seekable::error::{self, Error, Result, in_shell};
 use seekable::source::{Source, SourceVersion};
 use seekable::sync::{Rank, Ranked, RankedMutex, locked};
 
@@ -249,11 +249,12 @@ impl MountedFile {
                 state.half_saved = false;
                 return Ok(None);
             }
-            return Err(Error::new(
-                error::Kind::Unfinished,
-                "a save could be neither finished nor undone: save again, or unmount and use asdf-mount --recover",
-            )
-            .of(self.location.label()));
+            let file = self.location.label();
+            let message = format!(
+                "a save could be neither finished nor undone: save again, or unmount and recover: asdf-mount --recover {}",
+                in_shell(&file)
+            );
+            return Err(Error::new(error::Kind::Unfinished, message).of(file));
         }
         let live = state.opened.upgrade();
         if !state.attached {

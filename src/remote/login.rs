@@ -9,7 +9,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::str::Chars;
 
-use seekable::error::{Error, Kind, Result};
+use seekable::error::{Error, Kind, Result, in_shell};
 use seekable::user_dirs;
 use ureq::http::HeaderValue;
 
@@ -123,7 +123,7 @@ impl Logins {
         if login.is_some() && !netrc.is_named && mode & 0o077 != 0 {
             let what = "other users can read the passwords in it";
             let error = Error::new(Kind::System(libc::EACCES), what).of(&netrc.path);
-            return Err(error.advise(format!("chmod 600 {}", netrc.path.display())));
+            return Err(error.advise(format!("chmod 600 {}", in_shell(&netrc.path))));
         }
         Ok(login)
     }

@@ -211,7 +211,7 @@ impl GalleryContent {
         let damage = damage.first().map(|defect| format!("damaged: {}", info::words_of(defect)));
         let mut has_picture = self.has_pictures && container.derived_files()?.contains(&PICTURE);
         if has_picture && damage.is_some() {
-            let picture = container.derived_file(PICTURE)?.map(|file| file.content).transpose()?;
+            let picture = container.derived_file(PICTURE).ok().flatten().and_then(|file| file.content.ok());
             has_picture = picture.is_some_and(|picture| picture.read_at(0, &mut [0]).is_ok());
         }
         Ok(Some(GalleryFacts { summary, damage, has_picture }))

@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 
 use asdf_tree::product::FileSummary;
 use lru::LruCache;
-use seekable::error::{self, Error, Result};
+use seekable::error::{self, Error, Result, in_shell};
 
 use crate::container::{Container, Severity};
 use crate::edit::recovery::RecoveryPolicy;
@@ -208,8 +208,8 @@ fn damage_of(label: &Path, held: HeldGeneration) -> Option<String> {
     let first = all.first()?;
     let more = all.len() - 1;
     let more = if more == 0 { String::new() } else { format!(" (and {more} more)") };
-    let label = label.display();
-    Some(format!("{label}: damaged: {first}{more}; 'asdf-mount --check {label}' reads all of it"))
+    let command = format!("asdf-mount --check {}", in_shell(label));
+    Some(format!("{}: damaged: {first}{more}; this reads all of it: {command}", label.display()))
 }
 
 /// Examines the sources; each has to be a directory or a file of a known format.

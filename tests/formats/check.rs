@@ -231,6 +231,9 @@ fn one_line_sums_up_unless_it_is_not_wanted() {
     AsdfBuilder::new().block(encoded).block(Block::new(b"x")).build().save(folder.path(), "z.asdf");
     assert_eq!(said(&["--index", "z.asdf", "a.asdf"]), "2 files, 4 blocks, 1 indexed\n");
     assert_eq!(said(&["--index", "-q", "z.asdf"]), "");
+    std::fs::write(folder.path().join("unread.asdf"), unread()).unwrap();
+    let (status, _, line) = run(folder.path(), &["--index", "unread.asdf"]);
+    assert!(status == Some(2) && line.ends_with("\n1 file, 1 block, 0 indexed, 1 unreadable\n"), "{line}");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-pub use shown::{beginning, columns, in_json, is_unsafe, one_line, padded, printable, to_json};
+pub use shown::{beginning, columns, in_json, in_shell, is_unsafe, one_line, padded, printable, to_json};
 
 /// The result of an operation that can fail.
 pub type Result<T> = std::result::Result<T, Error>;

@@ -200,7 +200,7 @@ fn unfinished(journal: &Path, stopped: &Stopped, undoing: &Error) -> Stopped {
         Kind::Unfinished,
         format!(
             "{why}; and it could not be undone ({undoing}): the journal {} is kept, and the next mount or \
-             asdf-mount --recover will finish or undo the save",
+             asdf-mount --recover FILE will finish or undo the save",
             journal.display()
         ),
     ))

@@ -100,19 +100,20 @@ pub(super) fn conflicts(draft: &Draft<'_, '_>, old: usize) -> Vec<Fault> {
     let Some(at) = conflict_markers(draft.text).nth(old) else { return Vec::new() };
     let what = "a line begins with a conflict marker: a merge is not finished";
     let to_do = "keep one of the two versions, and remove the lines that begin with <<<<<<<, ||||||| and >>>>>>>, and the \
-                 ======= between them";
+                 ======= between them; indent such a line if it belongs to a text";
     vec![draft.fault(at, what, to_do)]
 }
 
 /// Returns the offsets of the lines that begin with a conflict marker, as git, diff3 and others write it: seven
-/// characters, then a blank or the end of the line. `=======` alone may be an underline.
+/// characters, then a blank or the end of the line; `=======` stands alone.
 pub(super) fn conflict_markers(text: &[u8]) -> impl Iterator<Item = usize> {
     const MARKERS: [&[u8; 7]; 3] = [b"<<<<<<<", b"|||||||", b">>>>>>>"];
     let lines = std::iter::once(0).chain(memchr::memchr_iter(b'\n', text).map(|end| end + 1));
     lines.filter(|at| {
         let line = &text[*at..];
-        let is_marker = MARKERS.iter().any(|marker| line.starts_with(*marker));
-        is_marker && matches!(line.get(7), None | Some(b' ' | b'\r' | b'\n'))
+        let is_alone = line.starts_with(b"=======");
+        let is_marker = is_alone || MARKERS.iter().any(|marker| line.starts_with(*marker));
+        is_marker && matches!((line.get(7), is_alone), (None | Some(b'\r' | b'\n'), _) | (Some(b' '), false))
     })
 }
 
@@ -135,7 +136,7 @@ fn early_end(draft: &Draft<'_, '_>, tree: usize) -> Option<Fault> {
             return None;
         }
         let what = "the tree would end at this line '...', and the text after it would be lost";
-        let to_do = "move the new lines above the line '...', or put the text that contains it in quotes";
+        let to_do = "move the new lines above the line '...', or indent the line, in a text in quotes";
         return Some(draft.fault(at, what, to_do));
     }
     None

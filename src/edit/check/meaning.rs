@@ -62,8 +62,8 @@ fn broken_yaml(draft: &Draft<'_, '_>, broken: &Broken) -> Fault {
     Fault { class, ..draft.fault(offset(failure.place), what, to_do) }
 }
 
-/// Returns the advice for a syntax error at an offset: for a tab in the indentation, for a colon in a value, or in
-/// general.
+/// Returns the advice for a syntax error at an offset: for a tab in the indentation, for a colon in a value or a
+/// first character that none may have, or in general.
 fn advice(text: &[u8], at: usize) -> &'static str {
     let start = text.get(..at).and_then(|before| memchr::memrchr(b'\n', before)).map_or(0, |end| end + 1);
     let line = text.get(start..).unwrap_or_default();
@@ -79,6 +79,9 @@ fn advice(text: &[u8], at: usize) -> &'static str {
     let is_colon = line.get(column) == Some(&b':');
     if is_colon && before.windows(2).any(|two| two == b": ") {
         return "put the value in quotes: a colon and a blank in it would begin another key";
+    }
+    if line.get(column).is_some_and(|letter| b"@`%".contains(letter)) {
+        return "put the value in quotes: none begins with @, ` or %";
     }
     "correct the text here, or shortly before"
 }

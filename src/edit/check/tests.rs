@@ -87,6 +87,8 @@ fn conflict_markers_are_refused_in_quoted_texts_and_comments_too() {
         ("name: x", format!("name: '{}'", merged.replace('\n', "\r\n"))),
         ("name: x", "name: 'a\n||||||| base\n'".to_owned()),
         ("name: x", "name: 'a\n>>>>>>>\n'".to_owned()),
+        ("name: x", "name: 'a\n=======\n'".to_owned()),
+        ("# a comment\n", "=======\n".to_owned()),
         ("# a comment\n", "<<<<<<< yours\n# a\n=======\n# b\n>>>>>>> saved\n".to_owned()),
     ] {
         for level in [Validation::Strict, Validation::Warn, Validation::Off] {
@@ -96,7 +98,15 @@ fn conflict_markers_are_refused_in_quoted_texts_and_comments_too() {
         }
     }
     // An underline, a quotation, a longer and an indented line.
-    for text in ["a\n=======\n", "a\n>>>>>> b\n", "a\n<<<<<<<<< b\n", "a\n  <<<<<<< b\n", "a\n<<<<<<<b"] {
+    for text in [
+        "a\n ======= \n",
+        "a\n========\n",
+        "a\n======= b\n",
+        "a\n>>>>>> b\n",
+        "a\n<<<<<<<<< b\n",
+        "a\n  <<<<<<< b\n",
+        "a\n<<<<<<<b",
+    ] {
         let new = edited("name: x", &format!("name: \"{text}\""));
         assert_eq!(accepted(&new, &base()).0, new);
     }

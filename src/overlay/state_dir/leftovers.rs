@@ -10,6 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags};
+use seekable::error::in_shell;
 use seekable::user_dirs::bound::{DIRECTORY, REPORT, SCRATCH, begins, names, remove};
 use seekable::user_dirs::{self, STATE};
 
@@ -80,9 +81,9 @@ fn tell(dir: &Path, files: Vec<OsString>) -> Vec<String> {
     let recover = |name: OsString| {
         let path: PathBuf = dir.join(name);
         format!(
-            "a mount was killed while vim had a file open in it: recover what was not saved with \
-             'vim -r {}', and remove that file then",
-            path.display()
+            "a mount was killed while vim had a file open in it: recover what was not saved, and remove that file \
+             then: vim -r {}",
+            in_shell(&path)
         )
     };
     let mut lines: Vec<String> = swaps.into_iter().map(recover).collect();

@@ -110,6 +110,11 @@ pub(super) fn of_status(mut reply: Reply) -> (Failure, String) {
                 .advise("give a token with -o token-file=FILE or ASDF_MOUNT_TOKEN, or a password in ~/.netrc")
                 .into()
         }
+        _ if code == "ExpiredToken" => {
+            Error::new(Kind::System(libc::EACCES), with_status("the login has expired"))
+                .advise("log in again, or renew the credentials")
+                .into()
+        }
         401 | 403 => Error::new(Kind::System(libc::EACCES), with_status("the server refuses access")).into(),
         404 | 410 => Error::new(Kind::NotFound, with_status("the object does not exist")).into(),
         412 => changed().into(),

@@ -26,6 +26,7 @@ pub(super) struct CommandOutput {
     /// The exit status; -1 if a signal ended it.
     pub(super) status: i32,
     pub(super) stdout: Vec<u8>,
+    pub(super) stderr: Vec<u8>,
 }
 
 /// Runs the command of a profile's `credential_process`.
@@ -38,18 +39,15 @@ pub(super) fn run(command: &mut Command) -> io::Result<CommandOutput> {
 /// The output goes to memory instead of a pipe, so that no process that the command leaves running delays the
 /// result. The processes that the command started are killed with it.
 fn run_for(command: &mut Command, limit: Duration) -> io::Result<CommandOutput> {
-    // Kernels before 6.3 do not know the second flag, which others may demand.
-    let output = memfd_create("credentials", MemfdFlags::CLOEXEC | MemfdFlags::NOEXEC_SEAL)
-        .or_else(|_| memfd_create("credentials", MemfdFlags::CLOEXEC));
-    let output = File::from(output?);
-    command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(Stdio::null()).process_group(0);
+    let (output, errors) = (in_memory()?, in_memory()?);
+    command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(errors.try_clone()?).process_group(0);
     let mut child = command.spawn()?;
     let begun = Instant::now();
     let status = loop {
         if let Some(status) = child.try_wait()? {
             break status;
         }
-        let is_long = output.metadata()?.len() > OUTPUT;
+        let is_long = output.metadata()?.len().max(errors.metadata()?.len()) > OUTPUT;
         if is_long || begun.elapsed() > limit {
             kill_process_group(Pid::from_child(&child), Signal::KILL)?;
             child.wait()?;
@@ -61,10 +59,25 @@ fn run_for(command: &mut Command, limit: Duration) -> io::Result<CommandOutput> 
         }
         std::thread::sleep(INTERVAL);
     };
-    // A process that goes on writing shares the file's position.
-    let mut stdout = vec![0; output.metadata()?.len().min(OUTPUT) as usize];
-    output.read_exact_at(&mut stdout, 0)?;
-    Ok(CommandOutput { status: status.code().unwrap_or(-1), stdout })
+    Ok(CommandOutput {
+        status: status.code().unwrap_or(-1),
+        stdout: bytes_of(&output)?,
+        stderr: bytes_of(&errors)?,
+    })
+}
+
+fn in_memory() -> io::Result<File> {
+    // Kernels before 6.3 do not know the second flag, which others may demand.
+    let output = memfd_create("credentials", MemfdFlags::CLOEXEC | MemfdFlags::NOEXEC_SEAL)
+        .or_else(|_| memfd_create("credentials", MemfdFlags::CLOEXEC));
+    Ok(File::from(output?))
+}
+
+/// Returns the output in a file. A process that goes on writing shares the file's position.
+fn bytes_of(output: &File) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; output.metadata()?.len().min(OUTPUT) as usize];
+    output.read_exact_at(&mut bytes, 0)?;
+    Ok(bytes)
 }
 
 /// Runs a future on this thread. Those of the library are ready at once, because all calls block.
@@ -96,8 +109,8 @@ mod tests {
     fn a_command_for_credentials_is_killed_after_its_time() {
         let script = |script: &str, limit| run_for(Command::new("sh").args(["-c", script]), limit);
         // `cat` reads no terminal, and the process that is left running has the output open.
-        let output = script("cat; sleep 1000 & echo $!; exit 3", COMMAND).unwrap();
-        assert_eq!(output.status, 3);
+        let output = script("cat; sleep 1000 & echo $!; echo why >&2; exit 3", COMMAND).unwrap();
+        assert_eq!((output.status, &*output.stderr), (3, &b"why\n"[..]));
         let left = String::from_utf8(output.stdout).unwrap();
         script(&format!("kill {left}"), COMMAND).unwrap();
         let error = script("sleep 1000; true", Duration::from_millis(1)).err().unwrap();

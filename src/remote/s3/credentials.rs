@@ -25,18 +25,23 @@ use reqsign_aws_v4::{
     ECSCredentialProvider, IMDSv2CredentialProvider, RequestSigner, SSOCredentialProvider,
     StaticCredentialProvider,
 };
-use reqsign_core::{Context, ErrorKind, HttpSend, ProvideCredential, Signer, time::Timestamp};
-use seekable::error::{Error, Kind, Result};
+use reqsign_core::{
+    Context, ErrorKind, HttpSend, ProvideCredential, Signer, SigningCredential, time::Timestamp,
+};
+use seekable::error::{Error, Kind, Result, beginning, one_line};
 use serde::Deserialize;
-use ureq::http::{Request, Response, Uri};
+use ureq::http::header::HOST;
+use ureq::http::{HeaderValue, Request, Response, Uri};
 
 use super::blocking::{block_on, run};
-use super::settings::{Sections, User, profile_name};
+use super::settings::{Endpoint, Sections, Service, User, endpoint, profile_name};
 
 /// The name of a role's session, unless the profile has another.
 const SESSION: &str = "asdf-mount";
 /// Settings of a profile that are not supported.
 const UNSUPPORTED: [&str; 2] = ["login_session", "mfa_serial"];
+/// Maximum length of what a command for credentials says of its failure, in columns.
+const MAX_REASON: usize = 200;
 
 /// The sources of credentials.
 pub(super) struct Sources<'c> {
@@ -90,7 +95,12 @@ impl HttpSend for MachineService {
 /// # Errors
 /// The source that is configured fails.
 pub(super) fn find(context: &Context, region: &str) -> Result<Option<Credential>> {
-    Sources::of(context, region).and_then(|sources| sources.find()).map_err(advised)
+    let found = Sources::of(context, region).and_then(|sources| sources.find());
+    let found = found.and_then(|found| match found {
+        Some(old) if !old.is_valid_at(Timestamp::now()) => Err(failed("those that were found have expired")),
+        found => Ok(found),
+    });
+    found.map_err(advised)
 }
 
 /// Returns the error of a search that finds no source, where the last one found credentials.
@@ -197,7 +207,37 @@ impl<'c> Sources<'c> {
         source: impl ProvideCredential<Credential = Credential>,
         name: &str,
     ) -> Result<Credential> {
-        match block_on(source.provide_credential(self.context)) {
+        self.provided_at(self.context, source, name)
+    }
+
+    /// Asks a source of the library that is a service of AWS, at the endpoint that the user has set for it.
+    fn provided_by(
+        &self,
+        service: Service,
+        source: impl ProvideCredential<Credential = Credential>,
+        name: &str,
+    ) -> Result<Credential> {
+        let variable = |name: &str| self.variable(name);
+        let Some(Endpoint { url, origin }) = endpoint(service, variable, &self.all, &self.profile) else {
+            return self.provided(source, name);
+        };
+        let wrong = || failed(format!("{origin}: \"{}\" is not the address of a server", url.escape_debug()));
+        let url: Uri = url.trim_end_matches('/').parse().map_err(|_| wrong())?;
+        if !matches!(url.scheme_str(), Some("http" | "https")) || url.host().is_none() {
+            return Err(wrong());
+        }
+        let context = self.context.clone();
+        let context = context.clone().with_http_send(ToEndpoint { context, url });
+        self.provided_at(&context, source, name)
+    }
+
+    fn provided_at(
+        &self,
+        context: &Context,
+        source: impl ProvideCredential<Credential = Credential>,
+        name: &str,
+    ) -> Result<Credential> {
+        match block_on(source.provide_credential(context)) {
             Ok(Some(credential)) => Ok(credential),
             Ok(None) => Err(failed(format!("{name} gives none"))),
             Err(error) => Err(failed(format!("{name} gives none: {error}"))),
@@ -280,7 +320,7 @@ impl<'c> Sources<'c> {
             let seconds = seconds.parse().map_err(|_| of_profile("has a wrong duration_seconds"))?;
             provider = provider.with_duration_seconds(seconds);
         }
-        self.provided(provider, &format!("the role of the profile \"{profile}\""))
+        self.provided_by(Service::Sts, provider, &format!("the role of the profile \"{profile}\""))
     }
 
     /// Returns the credentials of `source`, with which `profile` asks for a role.
@@ -307,7 +347,7 @@ impl<'c> Sources<'c> {
             .with_role_session_name(session.unwrap_or_else(|| SESSION.to_owned()))
             .with_region(self.region.to_owned())
             .with_regional_sts_endpoint();
-        self.provided(provider, &name)
+        self.provided_by(Service::Sts, provider, &name)
     }
 
     fn of_sso(&self, profile: &str) -> Result<Credential> {
@@ -336,7 +376,28 @@ impl<'c> Sources<'c> {
             .with_start_url(token);
         let name = format!("the single sign-on of the profile \"{profile}\"");
         let advice = format!("log in: aws sso login --profile {profile}");
-        self.provided(provider, &name).map_err(|error| error.advise(advice))
+        self.provided_by(Service::Sso, provider, &name).map_err(|error| error.advise(advice))
+    }
+}
+
+/// Sends the requests for a service of AWS to another address.
+#[derive(Debug)]
+struct ToEndpoint {
+    context: Context,
+    url: Uri,
+}
+
+impl HttpSend for ToEndpoint {
+    async fn http_send(&self, mut request: Request<Bytes>) -> reqsign_core::Result<Response<Bytes>> {
+        let unusable = || reqsign_core::Error::unexpected("the endpoint can't be asked");
+        let asked = request.uri().clone();
+        // The host is a part of what was signed.
+        let host = HeaderValue::from_str(asked.host().unwrap_or_default()).map_err(|_| unusable())?;
+        request.headers_mut().insert(HOST, host);
+        let path = asked.path_and_query().map_or("/", |path| path.as_str());
+        let url = format!("{}{path}", self.url.to_string().trim_end_matches('/'));
+        *request.uri_mut() = url.parse().map_err(|_| unusable())?;
+        self.context.http_send(request).await
     }
 }
 
@@ -388,7 +449,11 @@ fn of_command(command: &str) -> std::result::Result<Credential, String> {
     let output = run(Command::new(program).args(arguments))
         .map_err(|error| format!("fails: {}: {error}", program.escape_debug()))?;
     if output.status != 0 {
-        return Err(format!("fails with the status {}", output.status));
+        let said = String::from_utf8_lossy(&output.stderr);
+        let last = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
+        let reason = one_line(beginning(last, MAX_REASON));
+        let reason = if reason.is_empty() { reason } else { format!(": {reason}") };
+        return Err(format!("fails with the status {}{reason}", output.status));
     }
     // The text of the error could have a part of the credentials.
     let found: CommandCredential =

@@ -2,7 +2,7 @@
 //!
 //! | setting | the first one that is set |
 //! |---|---|
-//! | endpoint | `AWS_ENDPOINT_URL_S3`, `AWS_ENDPOINT_URL`, `endpoint_url` below `s3` in the profile's `services` section, `endpoint_url` of the profile |
+//! | endpoint | `AWS_ENDPOINT_URL_S3`, `AWS_ENDPOINT_URL`, `endpoint_url` below `s3` in the profile's `services` section, `endpoint_url` of the profile; those of `sts` and `sso` likewise |
 //! | region | `AWS_REGION`, `AWS_DEFAULT_REGION`, `region` of the profile |
 //! | profile | `AWS_DEFAULT_PROFILE`, `AWS_PROFILE`, `default` |
 //!
@@ -85,13 +85,25 @@ impl UserSettings {
         let of_profile = |key: &str| sections.profile(&profile, key);
         let region = ["AWS_REGION", "AWS_DEFAULT_REGION"].into_iter().find_map(variable);
         Self {
-            endpoint: endpoint(variable, &sections, &profile),
+            endpoint: endpoint(Service::S3, variable, &sections, &profile),
             region: region.or_else(|| of_profile("region").map(str::to_owned)),
         }
     }
 }
 
-fn endpoint(
+/// A service of AWS.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Service {
+    S3,
+    /// That of roles.
+    Sts,
+    /// That of single sign-on.
+    Sso,
+}
+
+/// Returns the address that the user has set for a service.
+pub(super) fn endpoint(
+    service: Service,
     variable: impl Fn(&str) -> Option<String>,
     sections: &Sections,
     profile: &str,
@@ -104,12 +116,18 @@ fn endpoint(
     if is_ignored {
         return None;
     }
-    for name in ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"] {
+    let (of_service, key) = match service {
+        Service::S3 => ("AWS_ENDPOINT_URL_S3", "s3.endpoint_url"),
+        Service::Sts => ("AWS_ENDPOINT_URL_STS", "sts.endpoint_url"),
+        Service::Sso => ("AWS_ENDPOINT_URL_SSO", "sso.endpoint_url"),
+    };
+    for name in [of_service, "AWS_ENDPOINT_URL"] {
         if let Some(url) = variable(name) {
             return Some(Endpoint { url, origin: name.to_owned() });
         }
     }
-    let of_service = sections.profile(profile, "services").and_then(|services| sections.service(services));
+    let services = sections.profile(profile, "services");
+    let of_service = services.and_then(|services| sections.get(&format!("services {services}"), key));
     let url = of_service.or_else(|| sections.profile(profile, "endpoint_url"))?;
     Some(Endpoint { url: url.to_owned(), origin: format!("endpoint_url of the AWS profile '{profile}'") })
 }
@@ -198,10 +216,6 @@ impl Sections {
 
     pub(super) fn profile(&self, name: &str, key: &str) -> Option<&str> {
         self.get(&format!("profile {name}"), key)
-    }
-
-    fn service(&self, name: &str) -> Option<&str> {
-        self.get(&format!("services {name}"), "s3.endpoint_url")
     }
 }
 

@@ -260,7 +260,9 @@ mod tests {
         let signer = Signer::of(env, None);
         let error = key(&signer).unwrap_err();
         assert!(
-            error.message().contains("credential_process of the profile \"default\" fails with the status 1"),
+            error.message().contains(
+                "credential_process of the profile \"default\" fails with the status 1: cat: /nonexistent: No such file"
+            ),
             "{error}"
         );
         assert!(error.message().contains("-o anonymous"), "{error}");
@@ -299,14 +301,16 @@ mod tests {
                 let value = request.headers().get(name).map_or("", |value| value.to_str().unwrap());
                 value.split(", SignedHeaders").next().unwrap().to_owned()
             };
-            let sent = [header("authorization"), header("x-amz-sso_bearer_token")].concat();
+            let sent =
+                [&header("authorization"), &header("x-amz-sso_bearer_token"), " host ", &header("host")];
+            let sent = sent.concat();
             let body = String::from_utf8_lossy(request.body()).into_owned();
             let uri = request.uri().to_string();
             locked(&*self.0).push(format!("{} {uri} {body} {sent}", request.method()));
             let end = "2999-01-01T00:00:00Z";
             let action =
                 if body.contains("WebIdentity") { "AssumeRoleWithWebIdentity" } else { "AssumeRole" };
-            let answer = if uri.contains("sts.") {
+            let answer = if uri.contains("sts.") || uri.contains("/sts/") {
                 format!(
                     "<{action}Response><{action}Result><Credentials><AccessKeyId>ASIAROLEROLEROLE</AccessKeyId>\
                      <SecretAccessKey>s</SecretAccessKey><SessionToken>t</SessionToken><Expiration>{end}</Expiration>\
@@ -371,7 +375,31 @@ mod tests {
         let place = "sso_region = eu-central-1\nsso_start_url = https://x.awsapps.com/start\n";
         let relative = ("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "/v2/own");
         let full = ("AWS_CONTAINER_CREDENTIALS_FULL_URI", "http://localhost:9/own");
-        let cases: [(String, Variables<'_>, &str, &[&str]); 10] = [
+        let cases: [(String, Variables<'_>, &str, &[&str]); 13] = [
+            (
+                format!("[default]\n{role}source_profile = keys\n{keys}"),
+                &[("AWS_ENDPOINT_URL_STS", "http://localhost:9/sts/")],
+                "ASIAROLEROLEROLE",
+                &[
+                    "GET http://localhost:9/sts/?Action=AssumeRole&",
+                    "Credential=AKID/",
+                    "host sts.eu-west-1.amazonaws.com",
+                ],
+            ),
+            (
+                format!(
+                    "[default]\n{role}web_identity_token_file = HOME/token\nendpoint_url = http://sts.localhost\n"
+                ),
+                &[],
+                "ASIAROLEROLEROLE",
+                &["POST http://sts.localhost/ ", "WebIdentityToken=own-token&"],
+            ),
+            (
+                format!("[default]\n{sso}{place}"),
+                &[("AWS_ENDPOINT_URL_SSO", "https://portal.sso.localhost:9")],
+                "ASIASSO",
+                &["GET https://portal.sso.localhost:9/federation/credentials?", "legacy"],
+            ),
             (
                 format!("[default]\n{role}source_profile = keys\nexternal_id = x1\n{keys}"),
                 &[],
@@ -515,7 +543,15 @@ mod tests {
     fn a_source_that_fails_is_an_error_and_no_anonymous_request() {
         let role = "role_arn = arn:aws:iam::123456789012:role/reader\n";
         let sso = "[default]\nsso_account_id = 1\nsso_role_name = R\nsso_region = eu-central-1\n";
-        let cases: [(String, Variables<'_>, &str); 8] = [
+        let old = "{\"Version\": 1, \"AccessKeyId\": \"OLD\", \"SecretAccessKey\": \"s\", \"Expiration\": \
+                   \"2001-01-01T00:00:00Z\"}";
+        let cases: [(String, Variables<'_>, &str); 10] = [
+            (format!("[default]\ncredential_process = echo '{old}'\n"), &[], "have expired"),
+            (
+                format!("[default]\n{role}web_identity_token_file = HOME/token\n"),
+                &[("AWS_ENDPOINT_URL_STS", "localhost")],
+                "AWS_ENDPOINT_URL_STS: \"localhost\" is not the address of a server",
+            ),
             (
                 format!("[default]\n{role}credential_source = Environment\n"),
                 &[],

@@ -240,12 +240,33 @@ fn what_a_message_advises_works() {
     assert!(works(command.strip_suffix(" shows examples").unwrap()).contains("Examples:"));
     let command = advised(&said("mkdir d; asdf-mount d"), "too: ");
     works(&format!("{} && asdf-mount -u m", command.replace("MOUNTPOINT", "m")));
-    let names = advised(&said("asdf-mount 1.asdf && asdf-mount 2.asdf && asdf-mount -u"), "name one: ");
+    let command = advised(&said("mkdir 'd e'; asdf-mount 'd e'"), "too: ");
+    works(&format!("{} && asdf-mount -u m", command.replace("MOUNTPOINT", "m")));
+    let command = advised(&said("cp 3.asdf 'd e/x y'; asdf-mount 'd e/x y'"), "MOUNTPOINT: ");
+    works(&format!("{} && asdf-mount -u m", command.replace("MOUNTPOINT", "m")));
+    let said_of_three = said(
+        "cp 3.asdf 'd e/x y.asdf'; asdf-mount 1.asdf && asdf-mount 2.asdf && rm 'd e/x y' &&
+        asdf-mount 'd e/x y.asdf' && asdf-mount -u",
+    );
+    let commands = advised(&said_of_three, "name one: ");
     // Mounts of other tests are named, too.
     let own = bench.path("").display().to_string();
-    for name in names.split(", ").filter(|name| name.starts_with(&own)) {
-        works(&format!("asdf-mount -u {name}"));
+    let own: Vec<&str> = commands.split(", ").filter(|command| command.contains(&own)).collect();
+    assert_eq!(own.len(), 3, "{commands}");
+    let again = advised(&said("asdf-mount 'd e/x y.asdf'"), "unmount it first: ");
+    assert!(own.contains(&&*again), "{again}: {commands}");
+    for command in own {
+        works(command);
     }
+    let in_use = said(
+        "asdf-mount 4.asdf 'm n' && { sleep 100 <'m n/tree.yaml' >out 2>&1 & echo $! >pid; } &&
+        timeout 60 asdf-mount -u 'm n'",
+    );
+    works(&format!("kill $(cat pid); {}", advised(&in_use, "; or: ")));
+    let options = said("asdf-mount --set 'object.filter=B C' 'object.name=X Y' 2.asdf");
+    let options = advised(&options, "several values: ");
+    works(&format!("asdf-mount {}", options.replace("FILE", "2.asdf")));
+    assert_eq!(works("asdf-mount --get object.name 2.asdf"), "X Y\n");
     bench.nothing_is_left();
 }
 
@@ -267,6 +288,9 @@ fn a_value_is_printed_and_a_key_removed() {
     site.put("x.asdf", fs::read(Path::new(SAMPLE)).unwrap());
     let url = site.server.url("/x.asdf");
     assert_eq!(shell(&bench, &format!("asdf-mount --get object.name {url}")).1, "Sample Galaxy\n");
+    // Several keys of a mapping that is new.
+    let line = "asdf-mount --create --set new.a=1 --set new.b=2 3.asdf && asdf-mount --get new 3.asdf";
+    assert_eq!(shell(&bench, line).1, "{a: 1, b: 2}\n");
     // A removal is a save as any other.
     let line = "asdf-mount --unset object.filter --unset mask 1.asdf 2.asdf";
     let (status, _, said) = shell(&bench, line);
@@ -346,12 +370,18 @@ fn the_name_of_an_action_is_answered_with_its_option() {
             assert_eq!(out, "");
         }
     }
-    let said = shell(&bench, "asdf-mount -v -q info 1.asdf; asdf-mount -vv info 1.asdf").2;
-    assert_eq!(
-        said.matches("info: no such file; actions are options: asdf-mount --info;").count(),
-        2,
-        "{said}"
-    );
+    for options in ["-q", "-vv", "-r", "-a", "-L 2", "-rf", "-o ro", "--json", "-j2", "--depth=3", "-s 64"] {
+        let said = shell(&bench, &format!("asdf-mount {options} info 1.asdf")).2;
+        let advice = "asdf-mount: info: no such file; actions are options: asdf-mount --info;";
+        assert!(said.starts_with(advice), "{options}: {said}");
+    }
+    let said = shell(&bench, "asdf-mount validate 1.asdf").2;
+    assert_eq!(said, "asdf-mount: validate: no such file or directory\n");
+    // After an action, it is a file.
+    for action in ["--check", "-q --info", "--get=k", "--set a=1"] {
+        let said = shell(&bench, &format!("asdf-mount {action} info")).2;
+        assert!(said.starts_with("asdf-mount: info: no such file or directory\n"), "{action}: {said}");
+    }
     assert_eq!(shell(&bench, "asdf-mount --info 1.asdf").0, 0);
     let said = shell(&bench, "asdf-mount mount 1.asdf m").2;
     assert!(said.contains("leave the word out: asdf-mount SOURCE MOUNTPOINT"), "{said}");
@@ -544,6 +574,7 @@ fn a_text_that_is_no_yaml_is_refused_with_advice() {
     for (old, new, advice) in [
         ("  source: 0", "\tsource: 0", "replace the tab by blanks"),
         ("filter: V, name: Sample Galaxy}", "name: x}\nnote: a: b", "put the value in quotes"),
+        ("filter: V", "filter: %V", "put the value in quotes"),
     ] {
         let line = format!(
             "asdf-mount --cat a.asdf tree.yaml >t; python3 -c 'import sys; o, n = sys.argv[1:]; \

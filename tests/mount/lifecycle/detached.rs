@@ -78,7 +78,7 @@ fn a_signal_ends_the_daemon_whatever_holds_the_mount() {
             kill $daemon
             ended $daemon
             umount -l /bin/umount
-            grep -q "a dead mount; remove it with 'asdf-mount -u $T/home/m' or, as root, 'umount -l $T/home/m'" home/log
+            grep -q "a dead mount; remove it: asdf-mount -u $T/home/m; or, as root: umount -l $T/home/m" home/log
             not user cat home/m/tree.yaml
             # It removes the directory, which the mount created.
             asdf-mount -u home/m

@@ -95,7 +95,10 @@ fn an_interrupted_save_is_not_recovered() {
     fs::write(&journal, "left by a save").unwrap();
     let (status, _, said) = dry(&bench, &format!("cat tree | {SET}"));
     assert_eq!(status, 1);
-    assert!(said.contains("a dry run recovers nothing; run asdf-mount --recover first"), "{said}");
+    assert!(
+        said.contains("a dry run recovers nothing; recover it first: asdf-mount --recover a.asdf\n"),
+        "{said}"
+    );
     assert!(journal.exists());
 }
 

@@ -100,6 +100,21 @@ fn a_token_goes_to_one_server_and_not_along_with_a_redirect() {
 }
 
 #[test]
+fn the_list_of_processes_does_not_show_a_login() {
+    let site = guarded(&[PASSWORD]);
+    let url = format!("{}?sign=secret", site.server.url("/x.asdf").replace("http://", "http://me:secret@"));
+    let mounted = Mounted::prepared(["-o", "views=arrays", &url], plain).unwrap();
+    assert!(mounted.tree().starts_with(b"#ASDF"));
+    let daemon = mounted.daemon().unwrap();
+    let line = fs::read(format!("/proc/{daemon}/cmdline")).unwrap();
+    let line = String::from_utf8(line).unwrap().replace('\0', " ");
+    assert!(line.contains(&site.server.url("/x.asdf")) && line.contains(" -o views=arrays "), "{line}");
+    assert!(!line.contains("secret"), "{line}");
+    assert_eq!(fs::read_to_string(format!("/proc/{daemon}/comm")).unwrap(), "asdf-mount\n");
+    mounted.unmount();
+}
+
+#[test]
 fn a_login_of_netrc_is_sent_to_its_host() {
     let site = guarded(&[PASSWORD]);
     let url = site.server.url("/x.asdf");

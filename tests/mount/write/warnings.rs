@@ -99,7 +99,7 @@ fn set_tree_warns_and_can_be_forced() {
     let output = set_tree(folder.path(), &one_less, &[]);
     assert!(output.status.success(), "{output:?}");
     assert!(
-        said(&output).contains("asdf-mount: warning: line 9, column 5: t1 has lost its tag"),
+        said(&output).contains("asdf-mount: warning: a.asdf: line 9, column 5: t1 has lost its tag"),
         "{output:?}"
     );
     let none = one_less.replace("!time/time-1.2.0 ", "");

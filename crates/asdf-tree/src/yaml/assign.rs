@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use super::event::{Event, Style, What};
 use super::read::each_event_in;
-use super::scalar::{TAG_PREFIX, Type, resolve};
+use super::scalar::{TAG_PREFIX, Type, resolve, type_of};
 pub use key::KeyPath;
 use remove::Siblings;
 use seekable::error::{Error, Kind, Result, to_json};
@@ -18,6 +18,7 @@ use seekable::error::{Error, Kind, Result, to_json};
 const MAX_ASSIGNMENTS: usize = 1 << 10;
 /// Maximum number of aliases on the way to a value.
 const MAX_ALIASES: usize = 64;
+const TWICE: &str = "it, or a part of it, is set twice";
 
 /// A value for the node at a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -221,8 +222,15 @@ pub fn assign(
             None => return Err(key.missing(&places[n], true)),
         }
     }
-    for (n, value) in added {
-        let edit = addition(text, &places[n], &keys[n], value, n);
+    while let Some(&(n, _)) = added.first() {
+        // Keys that are added to one mapping are one edit, since a new mapping may hold several of them.
+        let is_here = |&(other, _): &(usize, &NewValue)| places[other].mapping == places[n].mapping;
+        let (here, others): (Vec<_>, Vec<_>) = added.into_iter().partition(is_here);
+        added = others;
+        let values: Vec<(&[String], String)> =
+            here.iter().map(|&(n, value)| (keys[n].missing_keys(&places[n]), value.added())).collect();
+        let members = members(&values).ok_or_else(|| keys[n].refused(TWICE))?;
+        let edit = addition(text, &places[n], &members, n);
         edits.push(edit.ok_or_else(|| keys[n].refused("it can't be added here"))?);
     }
     edits.sort_by_key(|edit| (edit.range.start, edit.range.end, edit.n));
@@ -230,7 +238,7 @@ pub fn assign(
     let mut at = 0;
     for edit in &edits {
         if edit.range.start < at {
-            return Err(keys[edit.n].refused("it, or a part of it, is set twice"));
+            return Err(keys[edit.n].refused(TWICE));
         }
         new.extend_from_slice(text.get(at..edit.range.start).unwrap_or_default());
         new.extend_from_slice(edit.new.as_bytes());
@@ -341,7 +349,7 @@ struct KeyPlace {
 }
 
 /// The end of a mapping, where a member can be added.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct MappingEnd {
     is_flow: bool,
     is_empty: bool,
@@ -351,32 +359,50 @@ struct MappingEnd {
     end: usize,
 }
 
-/// Returns the edit that adds the missing keys of a path.
-fn addition(text: &[u8], place: &KeyPlace, key: &KeyPath, value: &NewValue, n: usize) -> Option<Edit> {
-    let mapping = place.mapping?;
-    let missing = key.path().get(place.depth..)?;
-    let (first, rest) = missing.split_first()?;
-    let mut member = format!("{}: ", key_text(first));
-    for key in rest {
-        member += &format!("{{{}: ", key_text(key));
+/// Returns the members of a mapping with values at some paths, which are not empty. Paths that begin with the same key are
+/// in one member. `None` if a path is another one, or the beginning of another one.
+fn members(values: &[(&[String], String)]) -> Option<Vec<String>> {
+    let mut names: Vec<&String> = Vec::new();
+    for (path, _) in values {
+        let name = path.first()?;
+        if !names.contains(&name) {
+            names.push(name);
+        }
     }
-    let number = value.plain().and_then(with_point_and_sign);
-    member += number.as_ref().unwrap_or(&value.flow);
-    member += &"}".repeat(rest.len());
+    let mut members = Vec::new();
+    for name in names {
+        let with_name = values.iter().filter(|(path, _)| path.first() == Some(name));
+        let below: Vec<(&[String], String)> =
+            with_name.map(|(path, value)| (path.get(1..).unwrap_or_default(), value.clone())).collect();
+        let value = match &below[..] {
+            [([], value)] => value.clone(),
+            below => format!("{{{}}}", self::members(below)?.join(", ")),
+        };
+        members.push(format!("{}: {value}", key_text(name)));
+    }
+    Some(members)
+}
+
+/// Returns the edit that adds members at the end of a mapping.
+fn addition(text: &[u8], place: &KeyPlace, members: &[String], n: usize) -> Option<Edit> {
+    let mapping = place.mapping?;
     if mapping.is_flow {
         let before = text.get(..mapping.end)?.trim_ascii_end().last().copied();
         let separator = if mapping.is_empty || before == Some(b',') { "" } else { ", " };
-        return Some(Edit { range: mapping.end..mapping.end, new: format!("{separator}{member}"), n });
+        let new = format!("{separator}{}", members.join(", "));
+        return Some(Edit { range: mapping.end..mapping.end, new, n });
     }
     let indent = " ".repeat(mapping.column);
     // A block scalar ends after its line break.
     if mapping.end > 0 && text.get(mapping.end - 1) == Some(&b'\n') {
-        return Some(Edit { range: mapping.end..mapping.end, new: format!("{indent}{member}\n"), n });
+        let new = members.iter().map(|member| format!("{indent}{member}\n")).collect();
+        return Some(Edit { range: mapping.end..mapping.end, new, n });
     }
     let after = text.get(mapping.end..)?;
     let line = memchr::memchr(b'\n', after).unwrap_or(after.len());
     let end = mapping.end + line - usize::from(line > 0 && after.get(line - 1) == Some(&b'\r'));
-    Some(Edit { range: end..end, new: format!("\n{indent}{member}"), n })
+    let new = members.iter().map(|member| format!("\n{indent}{member}")).collect();
+    Some(Edit { range: end..end, new, n })
 }
 
 fn key_text(key: &str) -> String {
@@ -406,6 +432,11 @@ impl NewValue {
     fn plain(&self) -> Option<&str> {
         self.bare.as_ref().filter(|(_, style)| *style == Style::Plain).map(|(text, _)| text.as_str())
     }
+
+    /// Returns what is written of a value at a new key.
+    fn added(&self) -> String {
+        self.plain().and_then(with_point_and_sign).unwrap_or_else(|| self.flow.clone())
+    }
 }
 
 /// Returns a number of items as a text.
@@ -429,22 +460,18 @@ impl FoundNode {
         }
     }
 
-    /// Returns the type of a scalar without a tag.
-    fn bare_type(&self) -> Option<Type> {
+    /// Returns the type of a scalar; that of an alias or a collection is null, and that of a tag `Other`.
+    fn scalar_type(&self) -> Type {
         match &self.kind {
-            NodeKind::Scalar(text, Style::Plain) if self.tag.is_none() => Some(resolve(text)),
-            _ => None,
+            NodeKind::Scalar(text, style) => type_of(text, *style == Style::Plain, self.tag.as_deref()),
+            _ => Type::Null,
         }
     }
 
     /// True for a text that would be a date without its quotes.
     fn is_quoted_date(&self) -> bool {
-        let NodeKind::Scalar(text, style) = &self.kind else { return false };
-        let is_text = match self.tag.as_deref().map(|tag| tag.strip_prefix(TAG_PREFIX)) {
-            None => *style != Style::Plain,
-            Some(tag) => tag == Some("str"),
-        };
-        is_text && resolve(text) == Type::Timestamp
+        let NodeKind::Scalar(text, _) = &self.kind else { return false };
+        self.scalar_type() == Type::Str && resolve(text) == Type::Timestamp
     }
 
     /// Returns what is written of a value that replaces the node, without what surrounds it. A number stays a number,
@@ -455,14 +482,15 @@ impl FoundNode {
         if is == Type::Timestamp && self.is_quoted_date() {
             return to_json(text);
         }
-        let old = self.bare_type();
-        if is != Type::Str || old == Some(Type::Str) || self.tag.is_some() {
+        let old = self.scalar_type();
+        if is != Type::Str || matches!(old, Type::Str | Type::Other) {
             return new.flow.clone();
         }
         let was = match old {
-            Some(Type::Int | Type::Float) => "a number",
-            Some(Type::Bool) => "true or false",
-            Some(Type::Timestamp) => "a date",
+            Type::Int | Type::Float => "a number",
+            Type::Bool => "true or false",
+            Type::Timestamp => "a date",
+            Type::Binary => "binary",
             _ => "",
         };
         let number = if was == "a number" { as_number(text) } else { with_point_and_sign(text) };
@@ -887,7 +915,11 @@ mod tests {
             ("x: 1\n", "x=NaN", "x: .nan\n", ""),
             ("x: 1\n", "x=-inf", "x: -.inf\n", ""),
             ("x: abc\n", "x=1e5", "x: 1e5\n", ""),
-            ("x: 'a'\n", "x=1e5", "x: 1.0e+5\n", ""),
+            ("x: 'a'\n", "x=1e5", "x: 1e5\n", ""),
+            ("x: !!str 5\n", "x=1e5", "x: 1e5\n", ""),
+            ("x: !!float 5\n", "x=1e5", "x: 1.0e+5\n", ""),
+            ("x: !!int '5'\n", "x=abc", "x: abc\n", "x: it was a number, and Python reads \"abc\" as a text"),
+            ("x: !core/complex-1.0.0 1\n", "x=1e5", "x: !core/complex-1.0.0 1e5\n", ""),
             ("x: 1\n", "x='1e5'", "x: \"1e5\"\n", ""),
             ("x: 1\n", "y=1e5", "x: 1\ny: 1.0e+5\n", ""),
             ("x: [1, 2]\n", "x=[1e5, a, '1e5', {1e5: 2e3}]", "x: [1.0e+5, a, \"1e5\", {1e5: 2.0e+3}]\n", ""),
@@ -1061,8 +1093,18 @@ mod tests {
         ] {
             assert_eq!(set(text, &[pair], true).as_deref(), Ok(wanted), "{text} {pair}");
         }
-        let both = set("m:\n  x: 1\n", &["m.a=1", "m.b=2"], true);
-        assert_eq!(both.as_deref(), Ok("m:\n  x: 1\n  a: 1\n  b: 2\n"));
+        for (text, pairs, wanted) in [
+            ("m:\n  x: 1\n", &["m.a=1", "m.b=2"][..], "m:\n  x: 1\n  a: 1\n  b: 2\n"),
+            ("m: {}\n", &["m.a=1", "m.b=2"], "m: {a: 1, b: 2}\n"),
+            ("a: 1\n", &["n.a=1e5", "n.b=2", "q=3", "n.c.d=4", "n.c.e=5"], {
+                "a: 1\nn: {a: 1.0e+5, b: 2, c: {d: 4, e: 5}}\nq: 3\n"
+            }),
+            ("m: {x: 1}\nn: |\n  t\n", &["m.q.a=1", "r.a=1", "m.q.b=2", "r.b=2"], {
+                "m: {x: 1, q: {a: 1, b: 2}}\nn: |\n  t\nr: {a: 1, b: 2}\n"
+            }),
+        ] {
+            assert_eq!(set(text, pairs, true).as_deref(), Ok(wanted), "{text} {pairs:?}");
+        }
     }
 
     #[test]
@@ -1082,6 +1124,11 @@ mod tests {
             assert_eq!(set(text, &[pair], create), Err(why.to_owned()), "{text} {pair}");
         }
         assert!(set("a: {b: 1}\n", &["a.b=1", "a=2"], false).unwrap_err().contains("set twice"));
+        for twice in [["n=1", "n=2"], ["n=1", "n.a=2"], ["n.a=1", "n=2"]] {
+            assert!(set("a: 1\n", &twice, true).unwrap_err().contains("set twice"), "{twice:?}");
+        }
+        let deep = format!("{}=1", vec!["k"; 1001].join("."));
+        assert!(Assignment::parse(&deep).is_err() && KeyPath::parse(&"k.".repeat(100_000)).is_err());
         for pair in ["a", "=1", "a..b=1", "a=[1", "a=x: y: z", "a=--- 1\n--- 2\n", "a=# x"] {
             assert!(Assignment::parse(pair).is_err(), "{pair}");
         }

@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
+use std::path::Path;
 
 /// True if a terminal may act on the character: a control character, a Unicode mark or line break that
 /// changes how the text around it is displayed, or an invisible tag.
@@ -24,6 +25,13 @@ pub fn one_line(text: &str) -> String {
 pub fn printable(text: &str) -> Cow<'_, str> {
     let is_unsafe = |letter| is_unsafe(letter) && !matches!(letter, '\n' | '\t');
     escaped(text, is_unsafe, |letter, out| write!(out, "{}", letter.escape_default()))
+}
+
+/// Returns a path as a word of a shell.
+pub fn in_shell(path: &Path) -> String {
+    let shown = one_line(&path.to_string_lossy());
+    let is_plain = |letter: char| letter.is_alphanumeric() || "/._-+:@%,=".contains(letter);
+    if shown.chars().all(is_plain) { shown } else { format!("'{}'", shown.replace('\'', "'\\''")) }
 }
 
 /// Replaces characters that a terminal acts on by JSON escapes. The values in the JSON text stay the same.
@@ -133,6 +141,9 @@ mod tests {
             "a\\u{1b}[31m\\u{7}\\u{9b}2J\\u{202e}\\u{2066}\\u{200f}\\u{85}\\u{e0041}ä\u{5d0}\tb\nc"
         );
         assert!(one_line(text).ends_with("ä\u{5d0}\\tb\\nc"));
+        assert_eq!(in_shell(Path::new("/d/ä-1.asdf")), "/d/ä-1.asdf");
+        assert_eq!(in_shell(Path::new("a b/it's")), r"'a b/it'\''s'");
+        assert_eq!(in_shell(Path::new("$x;y")), "'$x;y'");
         let json = to_json(text);
         assert!(!json.contains(is_unsafe));
         assert_eq!(serde_json::from_str::<String>(&json).unwrap(), text);

@@ -74,7 +74,8 @@ fn fewer_tags_may_go_with_a_warning() {
 
 #[test]
 fn what_goes_with_its_node_or_gets_another_tag_is_not_lost() {
-    let old = [WCS, TIME, "list: [!a 1, !b 2, !c 3]\nsame: !!str text\nempty: !!map {}\n"].concat();
+    let own = "same: !!str text\nempty: !!map {}\nnumber: !!float 5\nnone: !!null 7\n";
+    let old = [WCS, TIME, "list: [!a 1, !b 2, !c 3]\n", own].concat();
     for (from, to) in [
         (WCS, ""),
         (TIME, ""),
@@ -84,6 +85,8 @@ fn what_goes_with_its_node_or_gets_another_tag_is_not_lost() {
         ("!time/time-1.2.0 2020-01-01T00:00:00", "{iso: 2020}"),
         ("!!str ", ""),
         ("!!map ", ""),
+        ("!!float 5", "1e5"),
+        ("!!null 7", "8"),
         ("  - !<tag:stsci.edu:gwcs/step-1.1.0> {frame: sky}\n", "  - null\n"),
         ("wcs:", "wcs2:"),
     ] {

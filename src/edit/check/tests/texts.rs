@@ -31,11 +31,16 @@ fn refusals_of_the_layout() {
         [(format!("\u{feff}{base}"), "line 1, column 1: the text begins with a byte order mark")],
     );
     assert_refused(
-        "move the new lines above the line '...', or put the text that contains it in quotes",
+        "move the new lines above the line '...', or indent the line, in a text in quotes",
         [
             (
                 with("..."),
                 "line 13, column 1: the tree would end at this line '...', and the text after it would be \
+                 lost",
+            ),
+            (
+                with("note: 'a\n...\nb'"),
+                "line 14, column 1: the tree would end at this line '...', and the text after it would be \
                  lost",
             ),
             (
@@ -45,6 +50,8 @@ fn refusals_of_the_layout() {
             ),
         ],
     );
+    let indented = with("note: 'a\n  ...\n  b'");
+    assert_eq!(accepted(&indented, &base).0, indented);
     assert_refused(
         "restore the first line: it gives the version of the file's layout",
         [

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::KeyPlace;
+use crate::limits::MAX_DEPTH;
 use seekable::error::{Error, Kind, Result};
 
 /// The path of a key: `meta.exposure.filter`.
@@ -72,6 +73,10 @@ impl KeyPath {
             let why = "a key is empty; a path is written as in meta.filter";
             return Err(Error::new(Kind::Usage, format!("{text}: {why}")));
         }
+        if path.len() > MAX_DEPTH {
+            let why = format!("the path has more than {MAX_DEPTH} keys");
+            return Err(Error::new(Kind::Usage, why));
+        }
         dotted.retain(|key| !key.is_empty());
         let dotted = (dotted != path && !dotted.is_empty()).then_some(dotted);
         let key = Self { path, dotted, is_dotted: false, shown: text[..end].to_owned() };
@@ -80,6 +85,11 @@ impl KeyPath {
 
     pub(super) fn path(&self) -> &[String] {
         &self.path
+    }
+
+    /// Returns the keys that do not exist.
+    pub(super) fn missing_keys(&self, place: &KeyPlace) -> &[String] {
+        self.path.get(place.depth..).unwrap_or_default()
     }
 
     /// Returns the first `count` keys of the path, for messages.

@@ -434,7 +434,9 @@ impl<'d> FindingFinder<'d, '_> {
         let tag =
             scalar.tag.filter(|_| looks == Type::Other || scalar::type_of(text, is_plain, None) != looks);
         let readings = if is_plain && tag.is_none() { Readings::of(text, looks) } else { None };
-        self.compare_tag(hash, spot, NodeType::Scalar, tag);
+        // One of YAML's own, such as !!float, belongs to the value, and goes with it.
+        let own = tag.filter(|_| matches!(looks, Type::Other | Type::Binary));
+        self.compare_tag(hash, spot, NodeType::Scalar, own);
         if let Some((was, weight)) = self.before.and_then(|before| before.readings(hash))
             && was.became(text, looks)
         {
