@@ -50,7 +50,7 @@ ALLOWED = {
         "text_diff": "",
     },
     "crates/asdf-tree/src": {
-        "product": "yaml",
+        "product": "limits yaml",
         "yaml": "limits",
         "limits": "",
     },

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::{FACTS, is_unknown, position, ranks};
+use crate::limits::MAX_ITEMS;
 use crate::yaml::document::{Document, Id, Kind, NodePlace};
 use crate::yaml::scalar::TAG_PREFIX;
 
@@ -11,8 +12,6 @@ const MAX_DEPTH: usize = 5;
 pub(super) const MAX_PLACED_DEPTH: usize = 16;
 /// Maximum number of facts whose places are kept.
 const MAX_PLACED: usize = 1 << 14;
-/// Maximum number of arrays, that of a tree whose arrays are shown.
-const MAX_ARRAYS: usize = 1 << 17;
 /// Maximum length of a fact in bytes.
 const MAX_FACT: usize = 120;
 
@@ -149,7 +148,7 @@ impl FactFinder<'_> {
             ["ndarray", "chunked-ndarray", "zarr"].into_iter().any(|start| name.starts_with(start))
         };
         if self.document.tag(id).is_some_and(is_array) {
-            if self.summary.arrays.len() < MAX_ARRAYS {
+            if self.summary.arrays.len() < MAX_ITEMS {
                 self.summary.arrays.push(self.path.clone());
             } else {
                 self.summary.is_cut = true;
