@@ -569,6 +569,15 @@ fn who_is_in_a_mount_is_told_to_leave_it() {
 }
 
 #[test]
+fn options_take_the_address_of_a_file() {
+    let bench = nine();
+    let line = "asdf-mount --cat file://$PWD/1.asdf tree.yaml | sed 's/filter: V/filter: Q/' >'t r' &&
+        asdf-mount --set-tree file://$PWD/t%20r 1.asdf && asdf-mount --get object.filter 1.asdf &&
+        asdf-mount --extract 1.asdf tree.yaml -C file://$PWD && grep -c 'filter: Q' tree.yaml";
+    assert_eq!(shell(&bench, line), (0, "Q\n1\n".to_owned(), String::new()));
+}
+
+#[test]
 fn a_text_that_is_no_yaml_is_refused_with_advice() {
     let bench = Bench::of_sample();
     for (old, new, advice) in [

@@ -36,7 +36,7 @@ impl Case {
         names
     }
 
-    fn ends_by(&self, signal: Signal) {
+    pub(super) fn ends_by(&self, signal: Signal) {
         let daemon = self.mount.daemon().unwrap();
         kill_process(Pid::from_raw(daemon.cast_signed()).unwrap(), signal).unwrap();
         // The daemon's locks end with its open files, which the last of its threads closes. The first thread may have

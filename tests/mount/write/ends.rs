@@ -82,8 +82,7 @@ fn a_refused_text_outlives_a_daemon_that_is_killed() {
     file.write_all(case.named(BAD).as_bytes()).unwrap();
     assert_eq!(errno(file.sync_all()), libc::EINVAL);
     let log = case.log();
-    kill_process(Pid::from_raw(case.mount.daemon().unwrap().cast_signed()).unwrap(), Signal::KILL).unwrap();
-    assert!(wait_until(|| case.mount.daemon().is_none()));
+    case.ends_by(Signal::KILL);
     assert_eq!(case.kept(), [case.named(BAD).as_bytes()]);
     let named = log.split("it is kept in ").nth(1).and_then(|rest| rest.lines().next()).unwrap();
     assert_eq!(fs::read_to_string(named).unwrap(), case.named(BAD));
@@ -95,8 +94,7 @@ fn killed_the_daemon_leaves_scratch_files_where_the_next_mount_says() {
     let case = Case::new();
     fs::write(case.path(".tree.yaml.swp"), "unsaved work").unwrap();
     let file = begun(&case);
-    kill_process(Pid::from_raw(case.mount.daemon().unwrap().cast_signed()).unwrap(), Signal::KILL).unwrap();
-    assert!(wait_until(|| case.mount.daemon().is_none()));
+    case.ends_by(Signal::KILL);
     drop(file);
     let drawer = case.drawer();
     assert_eq!(fs::read(drawer.join(".tree.yaml.swp")).unwrap(), b"unsaved work");
