@@ -2,7 +2,7 @@
 
 use std::fs::File;
 
-use crate::common::mount::{Mounted, fresh_folder};
+use crate::common::mount::{Mounted, Sources, fresh_folder};
 use crate::large::{self, Kind, PATTERN};
 
 /// Number of patterns in 100 GB of uncompressed data.
@@ -51,13 +51,16 @@ fn pressure(kind: Kind, cache: u64, reach: u64) -> u64 {
 
 #[test]
 fn a_hundred_gigabytes_and_64_readers_stay_within_the_budget_and_a_little() {
+    // Of a server, the smaller cache is the harder one.
+    let caches: &[u64] =
+        if matches!(super::SOURCES, Sources::Local) { &[8 << 20, 64 << 20] } else { &[8 << 20] };
     for kind in Kind::ALL {
         // Blocks that must be decoded from the start are not decoded to their end here.
         let reach = match kind {
             Kind::Zlib | Kind::Bzip2 | Kind::ZstdOne => 96 << 20,
             _ => COUNT * PATTERN as u64,
         };
-        for cache in [8 << 20, 64 << 20] {
+        for &cache in caches {
             let peak = pressure(kind, cache, reach);
             eprintln!("{kind:?}: {} MiB with a cache of {}", peak >> 20, cache >> 20);
             assert!(peak <= cache + BESIDE, "{kind:?}: {peak} bytes with a cache of {cache}");
