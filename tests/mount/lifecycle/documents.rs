@@ -21,7 +21,7 @@ const RUN_HERE: [&str; 7] = [
 
 /// Examples that are not run here: the document, a part of the example, and the reason.
 const ELSEWHERE: &[(&str, &str, &str)] = &[
-    ("README.md", "scripts/test ", "tests/scripts.sh runs scripts/demo, and CI runs scripts/test"),
+    ("README.md", "scripts/demo ", "tests/scripts.sh runs scripts/demo and scripts/install"),
     ("CONTRIBUTING.md", "scripts/test ", "these commands run the tests"),
     ("CONTRIBUTING.md", "cargo test", "these commands run the tests"),
     ("docs/install.md", "scripts/package", "it builds for minutes; the release runs it"),
