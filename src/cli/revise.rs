@@ -49,7 +49,7 @@ const NOT_WAITING: [(&str, &str, &str); 12] = [
 /// Maximum characters of the file's name in the name of its edit directory.
 const STEM: usize = 50;
 
-/// Replaces the tree of `file` with the text of `tree` (`-`: standard input).
+/// Replaces the tree of `file` with the text of `tree` (`-`: standard input). A mounted file is saved through its mount.
 pub(super) fn set_tree(tree: &Path, file: &Path, context: &EditContext, dry_run: bool) -> Result<u8> {
     let mut text = Vec::new();
     let is_stdin = tree == Path::new("-");
@@ -67,24 +67,21 @@ pub(super) fn set_tree(tree: &Path, file: &Path, context: &EditContext, dry_run:
     if dry_run {
         dry_run::check(&target)?;
     }
-    let mut editor = open(&target, context)?;
-    editor.set_program(Some("asdf-mount --set-tree".to_owned()));
-    let base = editor.version()?;
+    let mut saved = OpenTree::open(&target, context)?;
+    saved.set_program("asdf-mount --set-tree");
+    let before = saved.text(&target)?;
     if dry_run {
-        return dry_run::report(&mut editor, file, &text, &base);
+        return saved.plan(&target, &text, &before, context);
     }
-    match editor.commit(&text, &base, &mut NoReaders) {
-        Ok(saved) => {
-            tell(file, &editor, &saved);
-            Ok(exit::OK)
-        }
-        Err(Refusal::Failed(error)) => Err(error),
-        Err(refusal) => {
-            complain(&format!("{}: not changed: {} is refused", file.display(), shown.display()));
-            complain_of(&refusal);
-            Ok(exit::FAILED)
-        }
-    }
+    let why = match saved.commit(&target, &text, &before) {
+        Ok(()) => return Ok(exit::OK),
+        Err(NotSaved::Failed(error)) => return Err(error),
+        Err(NotSaved::Conflict) => CONFLICT.to_owned(),
+        Err(NotSaved::Refused(why)) => why,
+    };
+    complain(&format!("{}: not changed: {} is refused", file.display(), shown.display()));
+    log::complain(why.trim_end());
+    Ok(exit::FAILED)
 }
 
 /// Runs the editor on the tree of `file` until the text is saved, or the user gives up. A mounted file is saved
@@ -284,6 +281,9 @@ pub(super) fn save_in_mount(
     old: &[u8],
     new: &[u8],
 ) -> Result<Option<String>> {
+    if old == new {
+        return Ok(None);
+    }
     if let Err(error) = mount.replace_tree(old, new) {
         let refusal = mount.refusal().filter(|_| error.errno() == libc::EINVAL);
         return refusal.map_or(Err(error), |why| Ok(Some(why)));

@@ -121,14 +121,23 @@ fn of_a_mounted_file_it_checks_what_a_save_would() {
     // Lost parts are restored, as by the mount.
     let (status, diff, said) = dry(&bench, &edit("/^%TAG/d"));
     assert_eq!((status, &*diff), (0, ""), "{said}");
+    bench.shell("sed 's/filter: V/filter: B/' tree >good; sed 's/source: 0/source: 9/' tree >bad");
     for (line, expected) in [
         ("--set object.filter=B", 0),
         ("--set image.source=9", 3),
         ("--filter \"sed 's/source: 0/source: 9/'\"", 3),
+        ("--set-tree good", 0),
+        ("--set-tree bad", 3),
     ] {
         let (status, diff, said) = dry(&bench, &format!("asdf-mount {line} --dry-run a.asdf"));
         assert_eq!(status, expected, "{line}: {said}");
         assert!(diff.contains("+++ a.asdf\tnew"), "{line}: {diff}");
     }
-    assert!(bench.shell("cmp mnt/tree.yaml tree && asdf-mount -u mnt").status.success());
+    assert!(bench.shell("cmp mnt/tree.yaml tree").status.success());
+    // Without --dry-run, it saves through the mount.
+    let refused = bench.shell("asdf-mount --set-tree bad a.asdf");
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(refused.status.code() == Some(1) && said.contains("its source is block 9"), "{said}");
+    assert!(bench.shell("cmp mnt/tree.yaml tree && asdf-mount --set-tree good a.asdf").status.success());
+    assert!(bench.shell("cmp mnt/tree.yaml good && asdf-mount -u mnt").status.success());
 }
