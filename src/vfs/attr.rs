@@ -11,6 +11,8 @@ use crate::vfs::node::Ino;
 /// of `cat` and `cp` use smaller reads by default, for which the overhead of a request is as large as the
 /// cost of copying its bytes.
 const BLOCK_SIZE: u32 = GRANULE as u32;
+/// That of a file on a server: as much as a random read fetches. Python reads this much for the header of an array.
+const BLOCK_SIZE_ON_SERVER: u32 = 64 << 10;
 
 /// Attributes of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,7 +141,11 @@ impl Ownership {
             atime: stat.atime,
             mtime: stat.source.mtime,
             ctime: stat.ctime,
-            block_size: BLOCK_SIZE,
+            // Directories are read in pieces of this size, too.
+            block_size: match stat.key.device() {
+                None if kind == FileKind::File => BLOCK_SIZE_ON_SERVER,
+                _ => BLOCK_SIZE,
+            },
             grows: false,
         }
     }

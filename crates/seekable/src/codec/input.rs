@@ -8,6 +8,8 @@ use crate::error::{Error, Result};
 
 /// Bytes read at a time, unless `in_reads_of` sets another size.
 const READ: usize = 128 << 10;
+/// Bytes read at a time beyond what a server may read ahead.
+const BEYOND: u64 = 64 << 10;
 
 /// A reader of a range of the stored bytes, once and front to back.
 pub(super) struct Input {
@@ -186,7 +188,8 @@ impl Input {
     fn read(&self, buf: &mut [u8]) -> Result<usize> {
         if let Some((source, offset)) = on_server(&*self.stored) {
             let place = |at: u64| offset.saturating_add(at);
-            let extent = place(self.start_of_range)..place(self.ahead_end);
+            let end = self.ahead_end.max(self.next.saturating_add(buf.len() as u64));
+            let extent = place(self.start_of_range)..place(end);
             let read = source.read_within(extent, place(self.next), buf)?;
             if read > 0 {
                 return Ok(read);
@@ -204,8 +207,8 @@ impl Input {
         self.buffer.copy_within(self.start..self.filled, 0);
         (self.start, self.filled) = (0, self.filled - self.start);
         let bytes_left = self.end.saturating_sub(self.next);
-        let room =
-            self.size.saturating_sub(self.filled).min(usize::try_from(bytes_left).unwrap_or(usize::MAX));
+        let at_once = bytes_left.min(self.ahead_end.saturating_sub(self.next).max(BEYOND));
+        let room = self.size.saturating_sub(self.filled).min(usize::try_from(at_once).unwrap_or(usize::MAX));
         if room == 0 {
             return Ok(false);
         }

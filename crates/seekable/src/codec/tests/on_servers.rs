@@ -160,3 +160,18 @@ fn a_read_in_a_long_piece_requests_its_beginning() {
         assert!(whole == truth[at..at + whole.len()], "{at}");
     }
 }
+
+/// A program that reads the header of an array reads 64 KiB. A mount has the first 256 KiB of the file.
+#[test]
+fn the_first_bytes_of_a_long_piece_request_little_more() {
+    let (server, truth) = served(&[4 << 20; 2]);
+    let stored = server.bytes.0.len() / 2;
+    assert!(stored > 3 << 20, "{stored}");
+    let content = opened(&server, truth.len());
+    server.take();
+    let mut bytes = vec![0; 64 << 10];
+    crate::content::read_exact_at(&*content, 0, &mut bytes).unwrap();
+    assert!(bytes == truth[..bytes.len()]);
+    let (requests, sent) = server.take();
+    assert!(requests <= 3 && sent <= 192 << 10, "{requests} requests, {sent} bytes");
+}

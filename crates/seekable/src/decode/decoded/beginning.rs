@@ -3,10 +3,13 @@
 use std::sync::Arc;
 
 use super::{Decoded, Encoded, Granule};
-use crate::decode::{Chunk, Chunks, GRANULE};
+use crate::decode::{Chunk, Chunks};
 
 /// Minimum length of a chunk that is decoded in part.
 const MIN_CHUNK: u64 = 1 << 20;
+/// The beginning is decoded in multiples of this: as much as a random read of a server fetches. A program that reads the
+/// header of an array needs no more than the mount has requested of the file.
+const STEP: u64 = 64 << 10;
 
 impl Decoded {
     /// Returns the chunk of a granule, if a part of it can be decoded at less cost, and it is not cached as a whole.
@@ -34,7 +37,7 @@ impl Decoded {
             _ => {
                 // The reader of some rows needs a little more each time, and asks once if that is little beside the rest.
                 let more = if before.is_some() || end > piece.len / 8 { piece.len / 8 } else { 0 };
-                let len = (end + more).next_multiple_of(GRANULE).min(piece.len);
+                let len = (end + more).next_multiple_of(STEP).min(piece.len);
                 let _room = self.cache.demand(len);
                 let mut bytes = Vec::new();
                 if !pieces.decode_start(piece, len, &mut bytes).ok()? {
