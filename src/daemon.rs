@@ -52,6 +52,7 @@ use std::time::Duration;
 
 use fuser::{Config, Session, SessionACL};
 use seekable::error::{Error, Kind, Result};
+use seekable::source::wait_for_lease;
 
 use self::held::HeldEntry;
 use self::mountpoint::Mountpoint;
@@ -349,7 +350,8 @@ fn shown_source(plan: &MountPlan) -> OsString {
 pub(crate) fn readable(source: &Path) -> Result<PathBuf> {
     let looked = || -> std::io::Result<bool> {
         // Without O_NONBLOCK, opening a pipe would wait for its writer.
-        let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(source)?;
+        let open = || OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(source);
+        let file = wait_for_lease(open, |error| error.kind() == std::io::ErrorKind::WouldBlock)?;
         let meta = file.metadata()?;
         if meta.is_dir() {
             fs::read_dir(source)?;

@@ -10,6 +10,7 @@ use std::path::Path;
 use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use seekable::error::Result;
+use seekable::source::wait_for_lease;
 
 use crate::local::mounts;
 use crate::local::stat::{FileKey, Stat};
@@ -52,7 +53,7 @@ pub(crate) fn may_write(dir: BorrowedFd<'_>, name: &OsStr) -> Result<bool> {
 
 /// Opens the regular file `name` in `dir`.
 pub(crate) fn open(dir: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd> {
-    open_as(dir, name, READ)
+    wait_for_lease(|| open_as(dir, name, READ), |error| error.errno() == libc::EAGAIN)
 }
 
 /// Opens `name` in `dir`, unless a mount of this program begins there.

@@ -323,7 +323,9 @@ impl FormatDetector {
                 Ok(known)
             }
             Err(error) if error.is_shortage() => Err(self.unread(error)),
-            Err(error) if matches!(error.errno(), libc::ENOENT | libc::ESTALE | libc::EIO) => Err(error),
+            Err(error) if matches!(error.errno(), libc::ENOENT | libc::ESTALE | libc::EIO | libc::EAGAIN) => {
+                Err(error)
+            }
             Err(_) => Ok(false),
         }
     }

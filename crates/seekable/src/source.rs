@@ -8,6 +8,7 @@ mod buffered;
 #[path = "../../../tests/common/counted.rs"]
 pub(crate) mod counted;
 mod file;
+mod lease;
 mod lent;
 mod memory;
 mod place;
@@ -26,6 +27,7 @@ use crate::error::Result;
 
 pub use buffered::BufferedSource;
 pub use file::FileSource;
+pub use lease::wait_for_lease;
 pub use lent::Lent;
 pub use memory::MemorySource;
 pub use place::{ListedStat, MAX_DEPTH, PlaceEntry, SCHEMES};

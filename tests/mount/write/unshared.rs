@@ -165,7 +165,8 @@ fn two_programs_that_set_a_value_at_the_same_time_both_succeed() {
     place.nothing_is_beside();
 }
 
-/// A file server such as Samba has a lease on the file for its client, and gives it up when it is asked.
+/// A file server such as Samba has a lease on the file for its client, and gives it up when it is asked. A read lease is
+/// against writers, a write lease also against readers.
 #[test]
 fn a_lease_of_another_program_is_waited_for() {
     let place = Place::on("ext4");
@@ -179,23 +180,31 @@ def give_up(*_):
     fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_UNLCK)
     print('asked', flush=True)
 signal.signal(signal.SIGIO, give_up)
-fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+fcntl.fcntl(file, fcntl.F_SETLEASE, getattr(fcntl, sys.argv[2]))
 print('leased', flush=True)
 sys.stdin.read()
 ";
-    let mut child = Command::new("python3")
-        .args(["-c", holder])
-        .arg(&place.source)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    assert_eq!(lines.next().unwrap().unwrap(), "leased");
-    let output = place.run([Path::new("--set-tree"), &tree, &place.source]);
-    assert!(output.status.success(), "{output:?}");
-    assert_eq!(lines.next().unwrap().unwrap(), "asked");
-    place.holds(&place.named("after the lease"));
-    drop(child.stdin.take());
-    child.wait().unwrap();
+    let set = [Path::new("--set-tree"), &tree, &place.source];
+    let read = ["--info", "--check", "--log"].map(|verb| [Path::new(verb), &place.source]);
+    let cat = [Path::new("--cat"), &place.source, Path::new("tree.yaml")];
+    let mut cases = vec![("F_RDLCK", &set[..]), ("F_WRLCK", &set), ("F_WRLCK", &cat)];
+    cases.extend(read.iter().map(|arguments| ("F_WRLCK", &arguments[..])));
+    for (lease, arguments) in cases {
+        let mut child = Command::new("python3")
+            .args(["-c", holder])
+            .arg(&place.source)
+            .arg(lease)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        assert_eq!(lines.next().unwrap().unwrap(), "leased");
+        let output = place.run(arguments);
+        assert!(output.status.success(), "{lease}, {arguments:?}: {output:?}");
+        assert_eq!(lines.next().unwrap().unwrap(), "asked");
+        place.holds(&place.named("after the lease"));
+        drop(child.stdin.take());
+        child.wait().unwrap();
+    }
 }

@@ -8,6 +8,7 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, RwLock};
 
+use super::lease::wait_for_lease;
 use super::lent::{Lendable, Lent};
 use super::storage::{close_later, is_remote};
 use super::writes::WriteCount;
@@ -52,7 +53,8 @@ impl FileSource {
 
     /// Opens a regular file for reading. Never blocks on a FIFO or a device: both are refused.
     pub fn open(path: &Path) -> Result<Self> {
-        let opened = File::options().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path);
+        let open = || File::options().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path);
+        let opened = wait_for_lease(open, |error| error.kind() == std::io::ErrorKind::WouldBlock);
         let file = opened.map_err(|error| Error::from(error).of(path))?;
         Self::from_file(file, path)
     }

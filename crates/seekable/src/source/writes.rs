@@ -49,6 +49,11 @@ pub fn count_writes() {
     }
 }
 
+/// True in a program that counts writes: a daemon.
+pub(super) fn are_counted() -> bool {
+    WATCHES.get().is_some()
+}
+
 impl Watches {
     fn files(&self) -> MutexGuard<'_, HashMap<i32, Watched>> {
         self.files.lock().unwrap_or_else(PoisonError::into_inner)

@@ -22,6 +22,9 @@ const LOCK_ROUNDS: usize = 10;
 /// after 45 s (`/proc/sys/fs/lease-break-time`), or when the program gives it up.
 const LEASE_ATTEMPTS: usize = 6000;
 
+const LEASED: &str = "another program has a lease on the file, such as a file server for one of its clients: try again \
+                      when that program has closed the file";
+
 /// How long to wait for the lock that another program has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Patience {
@@ -102,9 +105,7 @@ pub(super) fn open_to_write<S: Storage>(
             opened => return opened.map_err(not_writable),
         }
     }
-    let why = "another program has a lease on the file, such as a file server for one of its clients: try again when \
-               that program has closed the file";
-    Err(Error::new(Kind::Busy, why))
+    Err(Error::new(Kind::Busy, LEASED))
 }
 
 /// Fails with ESTALE if the file has other rights than these.
@@ -183,6 +184,7 @@ pub(super) fn not_writable(error: io::Error) -> Error {
         Some(libc::EACCES | libc::EPERM | libc::EROFS | libc::ETXTBSY) => {
             Error::new(Kind::ReadOnly, format!("can't be written: {}", Error::from(error).message()))
         }
+        Some(libc::EAGAIN) => Error::new(Kind::Busy, LEASED),
         Some(libc::EINVAL) => Error::new(Kind::Unrecognised, "is not a regular file"),
         Some(libc::ELOOP) => Error::new(Kind::Unrecognised, "is a link now; give the path of the file"),
         _ => error.into(),

@@ -12,6 +12,8 @@ use md5::{Digest, Md5};
 use rustix::fs::{Access, AtFlags, Mode, OFlags, RenameFlags, StatxAttributes, StatxFlags};
 use rustix::io::Errno;
 
+use crate::source::wait_for_lease;
+
 /// Opens a file. A FIFO or a device that has taken the file's place neither blocks nor is affected.
 const FILE: OFlags = OFlags::NONBLOCK.union(OFlags::NOCTTY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 /// The number of names of a directory that are read to find those of a file.
@@ -109,7 +111,9 @@ impl HeldDir {
     /// Opens the regular file `name`; EINVAL for anything else.
     pub(super) fn open_file(&self, name: &OsStr, write: bool) -> io::Result<File> {
         let access = if write { OFlags::RDWR } else { OFlags::RDONLY };
-        let file = File::from(rustix::fs::openat(self, name, access | FILE, Mode::empty())?);
+        let open = || rustix::fs::openat(self, name, access | FILE, Mode::empty());
+        // A caller that writes waits longer, or not at all.
+        let file = File::from(wait_for_lease(open, |errno| *errno == Errno::AGAIN && !write)?);
         if file.metadata()?.is_file() { Ok(file) } else { Err(Errno::INVAL.into()) }
     }
 
