@@ -515,7 +515,9 @@ mod tests {
     fn a_source_that_fails_is_an_error_and_no_anonymous_request() {
         let role = "role_arn = arn:aws:iam::123456789012:role/reader\n";
         let sso = "[default]\nsso_account_id = 1\nsso_role_name = R\nsso_region = eu-central-1\n";
-        let cases: [(String, Variables<'_>, &str); 8] = [
+        let cases: [(String, Variables<'_>, &str); 10] = [
+            ("[default\nregion = x\n".to_owned(), &[], "line 1 of "),
+            ("[default]\n# none\nregion\n".to_owned(), &[], "line 3 of "),
             (
                 format!("[default]\n{role}credential_source = Environment\n"),
                 &[],
