@@ -285,6 +285,9 @@ pub(super) fn save_in_mount(
     old: &[u8],
     new: &[u8],
 ) -> Result<Option<String>> {
+    if old == new {
+        return Ok(None);
+    }
     if let Err(error) = mount.replace_tree(old, new) {
         let refusal = mount.refusal().filter(|_| error.errno() == libc::EINVAL);
         return refusal.map_or(Err(error), |why| Ok(Some(why)));

@@ -141,7 +141,11 @@ impl Ownership {
             atime: stat.atime,
             mtime: stat.source.mtime,
             ctime: stat.ctime,
-            block_size: if stat.key.device().is_some() { BLOCK_SIZE } else { BLOCK_SIZE_ON_SERVER },
+            // Directories are read in pieces of this size, too.
+            block_size: match stat.key.device() {
+                None if kind == FileKind::File => BLOCK_SIZE_ON_SERVER,
+                _ => BLOCK_SIZE,
+            },
             grows: false,
         }
     }

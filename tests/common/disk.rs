@@ -93,6 +93,8 @@ impl Disk {
             "mergerfs" => run("mergerfs", &["-o", "allow_other", behind, mounted]),
             "exfat" => run("mount", &["-t", "exfat-fuse", "-o", "loop", image, mounted]),
             "ntfs" => run("ntfs-3g", &[image, mounted]),
+            // A copy of an image has its UUID, and the kernel may not have unmounted the one before yet.
+            _ if kind.starts_with("xfs") => run("mount", &["-o", "loop,nouuid", image, mounted]),
             _ => run("mount", &["-o", "loop", image, mounted]),
         }
     }

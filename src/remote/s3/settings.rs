@@ -167,7 +167,9 @@ impl Sections {
         };
         let Some(path) = path else { return Ok(()) };
         match user.text(&path) {
-            Ok(text) => self.read(&text, name == "config"),
+            Ok(text) => self.read(&text, name == "config").map_err(|line| {
+                format!("line {line} of {} is neither a section nor a setting", path.display())
+            })?,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
             Err(error) => return Err(format!("{}: {}", path.display(), error.kind())),
         }
@@ -184,19 +186,28 @@ impl Sections {
         self.has(&format!("profile {name}"))
     }
 
-    fn read(&mut self, text: &str, is_config: bool) {
+    /// Reads the text of a file.
+    ///
+    /// # Errors
+    /// The number of a line that AWS's tools refuse.
+    fn read(&mut self, text: &str, is_config: bool) -> Result<(), usize> {
         let mut section: Option<&mut HashMap<String, String>> = None;
+        let mut is_in_section = false;
         let mut above = String::new();
-        for line in text.lines() {
+        for (number, line) in text.lines().enumerate() {
             let is_below = line.starts_with([' ', '\t']);
             let line = without_comment(line).trim();
             if line.is_empty() {
                 continue;
             }
-            if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.split(']').next()) {
+            if let Some((name, _)) = line.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
                 section = section_name(name, is_config).map(|name| self.0.entry(name).or_default());
+                is_in_section = true;
                 above.clear();
                 continue;
+            }
+            if !is_in_section || !is_below && !line.contains(['=', ':']) {
+                return Err(number + 1);
             }
             let (Some(section), Some((key, value))) = (&mut section, line.split_once('=')) else { continue };
             let key = key.trim().to_ascii_lowercase();
@@ -208,6 +219,7 @@ impl Sections {
             above = if value.is_empty() { key.clone() } else { String::new() };
             section.insert(key, value.to_owned());
         }
+        Ok(())
     }
 
     pub(super) fn get(&self, section: &str, key: &str) -> Option<&str> {

@@ -545,13 +545,15 @@ mod tests {
         let sso = "[default]\nsso_account_id = 1\nsso_role_name = R\nsso_region = eu-central-1\n";
         let old = "{\"Version\": 1, \"AccessKeyId\": \"OLD\", \"SecretAccessKey\": \"s\", \"Expiration\": \
                    \"2001-01-01T00:00:00Z\"}";
-        let cases: [(String, Variables<'_>, &str); 10] = [
+        let cases: [(String, Variables<'_>, &str); 12] = [
             (format!("[default]\ncredential_process = echo '{old}'\n"), &[], "have expired"),
             (
                 format!("[default]\n{role}web_identity_token_file = HOME/token\n"),
                 &[("AWS_ENDPOINT_URL_STS", "localhost")],
                 "AWS_ENDPOINT_URL_STS: \"localhost\" is not the address of a server",
             ),
+            ("[default\nregion = x\n".to_owned(), &[], "line 1 of "),
+            ("[default]\n# none\nregion\n".to_owned(), &[], "line 3 of "),
             (
                 format!("[default]\n{role}credential_source = Environment\n"),
                 &[],

@@ -300,9 +300,10 @@ fn a_live_writer_loses_nothing_while_the_tree_is_saved() {
     let place = Place::with("ext4", &streamed(3000));
     let mount = place.try_mount(&place.source, &[]).unwrap();
     let done = AtomicBool::new(false);
+    // Opened before the first save, which it makes a difference for.
+    let mut stream = File::options().append(true).open(&place.source).unwrap();
     let appended = std::thread::scope(|scope| {
         let appending = scope.spawn(|| {
-            let mut stream = File::options().append(true).open(&place.source).unwrap();
             let mut all = Vec::new();
             while !done.load(Ordering::Relaxed) {
                 std::thread::sleep(std::time::Duration::from_micros(500));

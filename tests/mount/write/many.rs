@@ -11,7 +11,7 @@ use crate::common::disk::Disk;
 use crate::common::mount::{Mounted, fresh_folder, wait_until};
 
 /// Number of files, unless the environment variable [`FILES_VARIABLE`] sets another number.
-const FILES: usize = 8_000;
+const FILES: usize = 20_000;
 const FILES_VARIABLE: &str = "ASDF_MOUNT_TEST_FILES";
 /// The usual limit of open files, with an equal hard limit.
 const USUAL: &str = "1024:1024";

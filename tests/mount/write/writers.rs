@@ -52,8 +52,10 @@ fn a_second_writer_is_refused_under_whatever_name_and_a_reader_never() {
             let output = place.try_mount(name, &[]).unwrap_err();
             names(&output, daemon, first.root());
             assert!(said(&output).ends_with("; add -r to mount it read-only\n"), "{output:?}");
-            let set = [Path::new("--set-tree"), &tree, name];
-            names(&place.run(set), daemon, first.root());
+            // This one saves through the mount.
+            let set = place.run([Path::new("--set-tree"), &tree, name]);
+            assert!(set.status.success(), "{set:?}");
+            place.holds(&place.named("second"));
             names(&place.run([Path::new("--recover"), name]), daemon, first.root());
             let reader = place.try_mount(name, READ_ONLY).unwrap();
             assert_eq!(reader.tree(), first.tree());
