@@ -11,7 +11,7 @@ use crate::common::disk::Disk;
 use crate::common::mount::{Mounted, fresh_folder, wait_until};
 
 /// Number of files, unless the environment variable [`FILES_VARIABLE`] sets another number.
-const FILES: usize = 20_000;
+const FILES: usize = 8_000;
 const FILES_VARIABLE: &str = "ASDF_MOUNT_TEST_FILES";
 /// The usual limit of open files, with an equal hard limit.
 const USUAL: &str = "1024:1024";
@@ -82,7 +82,8 @@ fn a_tree_that_was_only_looked_at_takes_nothing_and_one_that_was_saved_nothing_f
     assert_eq!(fs::read(&list).unwrap().split(|byte| *byte == 0).count(), count + 1);
     let known = memory(pid);
     let each = (known - before) * 1024 / count as u64;
-    assert!(each < 2304, "{each} bytes of memory for each file that the kernel knows");
+    // Some MiB are for all files together.
+    assert!(each < 3072, "{each} bytes of memory for each file that the kernel knows");
     if gives_nodes_back() {
         assert!(known < before + (30 << 10), "{before} KiB before, {known} KiB after all were looked at");
     }
