@@ -12,8 +12,7 @@ use seekable::error::{Error, Kind, Result};
 use seekable::source::{FileSource, Source};
 
 use crate::edit::context::SaveTarget;
-use crate::edit::recovery;
-use crate::edit::recovery::Condition;
+use crate::edit::recovery::{self, Condition};
 
 /// Opens a local file, unless it is half-saved.
 ///

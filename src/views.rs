@@ -1,4 +1,4 @@
-//! What the tree of an ASDF file is shown as, beside `arrays/`. Each module is a view, and imports no other.
+//! The views of an ASDF file's tree, beside `arrays/`. Each module is a view, and imports no other.
 //!
 //! | module | view |
 //! |---|---|

@@ -16,8 +16,7 @@ use super::defect::AsdfDefect;
 use super::head;
 use super::header::{Generation, Header, MAX_FIELDS, PREFIX};
 use super::index::{self, Index};
-use crate::container;
-use crate::container::Severity;
+use crate::container::{self, Severity};
 
 mod first;
 mod indexed;

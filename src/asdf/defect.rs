@@ -4,8 +4,7 @@ use std::fmt;
 
 use seekable::error::Error;
 
-use crate::container;
-use crate::container::Severity;
+use crate::container::{self, Severity};
 
 /// A defect with its details.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,10 +7,8 @@ use seekable::source::storage::Storage;
 use seekable::source::{Identity, Source, SourceStat, read_up_to};
 
 use super::index::{self, Tail};
-use crate::asdf::block;
-use crate::asdf::block::Blocks;
-use crate::asdf::head;
-use crate::asdf::head::Head;
+use crate::asdf::block::{self, Blocks};
+use crate::asdf::head::{self, Head};
 use crate::asdf::header::{Generation, Header, MAX_FIELDS};
 use crate::container::Severity;
 use crate::container::text_version::TextVersion;

@@ -14,8 +14,7 @@ use seekable::source::{Source, read_up_to};
 
 use super::index::{text, unfinished};
 use super::layout::{Layout, Opened};
-use crate::asdf::index;
-use crate::asdf::index::MARKER;
+use crate::asdf::index::{self, MARKER};
 
 /// Maximum number of bytes held in memory, from the first index to the end of the file.
 const MAX_BYTES: u64 = 64 << 20;

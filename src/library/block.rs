@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use seekable::error::Result;
 
-use crate::container;
-use crate::container::{Container, Facts, Verified};
+use crate::container::{self, Container, Facts, Verified};
 
 /// A block: its facts, and its decoded bytes.
 #[derive(Clone, Debug)]

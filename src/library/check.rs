@@ -6,8 +6,7 @@ use seekable::error::{Error, Result};
 
 use seekable::content::read_through;
 
-use crate::container;
-use crate::container::{Container, Defect, Severity, Verified};
+use crate::container::{self, Container, Defect, Severity, Verified};
 use crate::progress::Progress;
 
 /// Bytes read at once.

@@ -23,8 +23,7 @@ use seekable::error::{Error, Result};
 use seekable::source::{FileSource, Source, storage};
 
 use crate::edit::context::SaveTarget;
-use crate::local::acl;
-use crate::local::acl::stat_of_held;
+use crate::local::acl::{self, stat_of_held};
 use crate::local::at::{HOLD, descend, may_write, open, open_as, stat_in, stat_of, step};
 use crate::local::stat::{FileKey, FileKind, Stat};
 

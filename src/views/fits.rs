@@ -32,8 +32,9 @@ use seekable::error::{Result, if_readable};
 use seekable::content::Text;
 
 use super::same_paths::{self, Dirs, FileOrLink};
-use crate::asdf::arrays;
-use crate::asdf::arrays::{ArrayEntry, ArrayPart, Elements, Masked, elements_of, file_of_all, file_of_mask};
+use crate::asdf::arrays::{
+    self, ArrayEntry, ArrayPart, Elements, Masked, elements_of, file_of_all, file_of_mask,
+};
 use crate::asdf::ndarray::Datatype;
 use crate::asdf::view::{AsdfFile, Collector, Directory, View};
 use crate::container::{Defect, Footprint};

@@ -17,8 +17,7 @@ use seekable::error::Result;
 use seekable::content::{Content, Text, any_piece};
 
 use super::same_paths::{FileOrLink, is_mask, with_ending};
-use crate::asdf::arrays;
-use crate::asdf::arrays::{ArrayEntry, FoundArrays, IMAGES, file_of};
+use crate::asdf::arrays::{self, ArrayEntry, FoundArrays, IMAGES, file_of};
 use crate::asdf::ndarray::{Datatype, Mask, Ndarray, Number, Scalar, Source};
 use crate::asdf::view::{AsdfFile, Directory, View};
 use crate::content::dir::{File, Node};

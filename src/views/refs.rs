@@ -8,12 +8,10 @@ use std::sync::Arc;
 
 use seekable::error::Result;
 
-use crate::asdf::arrays;
-use crate::asdf::arrays::ArrayEntry;
+use crate::asdf::arrays::{self, ArrayEntry};
 use crate::asdf::ndarray::Ndarray;
 use crate::asdf::view::{AsdfFile, View};
-use crate::container::references;
-use crate::container::references::{Left, Listed, ReferencedArrays, RefsText};
+use crate::container::references::{self, Left, Listed, ReferencedArrays, RefsText};
 use crate::content::dir::{File, Node};
 use crate::content::path_dir::{Item, Items};
 use crate::content::zarr;

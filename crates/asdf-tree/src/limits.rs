@@ -1,4 +1,4 @@
-//! What one tree may cost.
+//! Limits on what one tree may cost.
 //!
 //! A tree comes from anywhere, and aliases make a short text stand for a long one. A [document](crate::yaml::document)
 //! has at most [`MAX_NODES`] nodes and [`MAX_TEXT`] bytes; the others bound what is computed from it. What goes beyond is

@@ -12,8 +12,7 @@ use asdf_tree::yaml::survey::{
 use seekable::content::Borrowed;
 
 use super::{core_schemas, standard};
-use crate::asdf::ndarray;
-use crate::asdf::ndarray::{Ndarray, NodeFault};
+use crate::asdf::ndarray::{self, Ndarray, NodeFault};
 
 /// The results of a survey.
 #[derive(Debug)]

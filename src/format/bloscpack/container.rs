@@ -16,8 +16,7 @@ use super::checksum::Checksum;
 use super::header::{Header, Layout};
 use super::refs::FileArray;
 use super::{NAME, check, facts, tree};
-use crate::container::references;
-use crate::container::references::RefsFile;
+use crate::container::references::{self, RefsFile};
 use crate::container::{
     ArrayFacts, ArraySource, Block, Container, Context, Defect, ElementType, Verified, Views,
 };

@@ -15,8 +15,7 @@ use super::lineage::{self, Trace};
 use super::refs::SeriesArrays;
 use super::tables::Tables;
 use super::{NAME, defect, facts, resolved, tree};
-use crate::container::references;
-use crate::container::references::RefsFile;
+use crate::container::references::{self, RefsFile};
 use crate::container::{ArrayFacts, ArraySource, Block, Container, Defect, ElementType, Views};
 use crate::content::dir::{Attributes, Dir, File, Node};
 

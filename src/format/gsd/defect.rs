@@ -9,8 +9,7 @@ use super::entry::IndexEntry;
 use super::file::GsdFile;
 use super::header::Version;
 use super::index::SURVEYED;
-use crate::container;
-use crate::container::Severity;
+use crate::container::{self, Severity};
 
 /// Maximum number of reported defects of a large index, and of reported long names.
 const MAX_DEFECTS: usize = 1000;

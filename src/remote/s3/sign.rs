@@ -470,8 +470,8 @@ mod tests {
         }
     }
 
-    /// A machine whose service answers these requests with these statuses and texts: those for a token, for the name of the
-    /// role, and for its credentials. Without answers there is no service.
+    /// The service of a machine. It answers the requests for a token, for the name of the role, and for its credentials, in
+    /// this order, each with a status and a text. Without answers there is no service.
     #[derive(Clone, Debug, Default)]
     struct Machine(Arc<Mutex<Vec<(u16, String)>>>);
 

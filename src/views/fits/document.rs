@@ -18,8 +18,7 @@ use super::image;
 use super::required::{Must, Reading};
 use super::table::{ArrayColumn, Table};
 use crate::asdf::arrays::{ArrayPart, Masked, MaskedBy};
-use crate::asdf::ndarray;
-use crate::asdf::ndarray::{Datatype, Mask, Ndarray, Source};
+use crate::asdf::ndarray::{self, Datatype, Mask, Ndarray, Source};
 use crate::asdf::units;
 
 /// Prefixes of the node's tag: the standard's, and asdf-astropy's.

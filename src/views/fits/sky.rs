@@ -5,8 +5,7 @@ use std::sync::Arc;
 use seekable::error::Result;
 
 use super::{nodes, nodes_of, numbers_of, path_of};
-use crate::asdf::arrays;
-use crate::asdf::arrays::ArrayEntry;
+use crate::asdf::arrays::{self, ArrayEntry};
 use crate::asdf::view::AsdfFile;
 use crate::container::Footprint;
 

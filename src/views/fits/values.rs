@@ -3,8 +3,7 @@
 use asdf_tree::yaml::scalar::{self, Type};
 use asdf_tree::yaml::survey::{NodeContent, TreeNode};
 
-use crate::asdf::ndarray;
-use crate::asdf::ndarray::{Datatype, Ndarray, Scalar};
+use crate::asdf::ndarray::{self, Datatype, Ndarray, Scalar};
 
 /// Maximum number of numbers in a grid.
 const MAX_GRID: usize = 1024;

@@ -12,8 +12,7 @@ use crate::asdf::arrays::{block_of_chunk, elements_of};
 use crate::asdf::ndarray::chunked::{ArrayChunks, ChunkBlocks, Chunked, Compressor};
 use crate::asdf::ndarray::{ByteOrder, Datatype, Mask, Ndarray, Scalar, Source};
 use crate::asdf::view::AsdfFile;
-use crate::container::references;
-use crate::container::references::Left;
+use crate::container::references::{self, Left};
 use crate::content::Division;
 use crate::content::zarr::{MAX_CHUNKS, NO_COMPRESSOR, References, ZarrArray, chunks_of, usual_chunks};
 

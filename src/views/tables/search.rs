@@ -7,8 +7,7 @@ use asdf_tree::limits::{MAX_CHAIN, MAX_NAME, MAX_SEARCHED};
 use asdf_tree::yaml::survey::{NodeContent, TreeNode};
 
 use super::times::{Times, default_scale};
-use crate::asdf::ndarray;
-use crate::asdf::ndarray::{INLINE_KEY, Ndarray};
+use crate::asdf::ndarray::{self, INLINE_KEY, Ndarray};
 use crate::asdf::units;
 use crate::content::parquet::Facts;
 

@@ -51,7 +51,7 @@ fn pressure(kind: Kind, cache: u64, reach: u64) -> u64 {
 
 #[test]
 fn a_hundred_gigabytes_and_64_readers_stay_within_the_budget_and_a_little() {
-    // Of a server, the smaller cache is the harder one.
+    // A source on a server is read with the smaller cache only, which is the harder one.
     let caches: &[u64] =
         if matches!(super::SOURCES, Sources::Local) { &[8 << 20, 64 << 20] } else { &[8 << 20] };
     for kind in Kind::ALL {

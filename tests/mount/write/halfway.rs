@@ -426,9 +426,11 @@ fn a_write_to_a_block_during_a_save_in_place_is_no_mixture() {
         let disk = Disk::new(kind, size);
         let path = disk.path().join("a.asdf");
         let journal = path.with_file_name(".a.asdf.asdf-mount-journal");
-        // The same text with other blocks.
+        // A file with this text and other blocks.
         let mut other = parts();
-        other.blocks.iter_mut().for_each(|block| block.reverse());
+        for block in &mut other.blocks {
+            block.reverse();
+        }
         fs::write(disk.path().join("a.asdf.other"), other.bytes()).unwrap();
         for name in ["a.asdf.go", "a.asdf.done"] {
             run("mkfifo", &[disk.path().join(name).to_str().unwrap()]);

@@ -10,8 +10,7 @@ use seekable::content::{Content, Text, read_exact_at};
 
 use crate::asdf::arrays::{ArrayPart, Elements, NodePaths, file_of_all, surveyed};
 use crate::asdf::computed::Computed;
-use crate::asdf::ndarray;
-use crate::asdf::ndarray::{Datatype, Ndarray};
+use crate::asdf::ndarray::{self, Datatype, Ndarray};
 use crate::asdf::view::{AsdfFile, Collector, Directory, Surveyed, Unfit, View};
 use crate::content::dir::{File, Node, Renewal};
 use crate::content::numbers::to_number;
