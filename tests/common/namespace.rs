@@ -4,9 +4,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// Takes the copies of other tests' mounts away. They would keep the daemons alive: `asdf-mount -u` of such a test would
-/// wait, and print why.
+/// wait, and print why. A copy that ends meanwhile, with its mount point, is no longer there to be taken away.
 const ALONE: &str = r#"
-    grep ' - fuse.asdf-mount ' /proc/self/mountinfo | while read -r _ _ _ _ at _; do umount -l "$(printf %b "$at")" || true; done
+    grep ' - fuse.asdf-mount ' /proc/self/mountinfo | while read -r _ _ _ _ at _; do umount -l "$(printf %b "$at")" 2>/dev/null || true; done
 "#;
 
 /// Returns a command that runs a script in `folder`, in a mount namespace without mounts of this program, for at most
