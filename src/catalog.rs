@@ -17,12 +17,12 @@ use std::sync::Arc;
 use seekable::cache::Cache;
 use seekable::error::Result;
 
-use crate::container::Context;
 use crate::files::{FilesToRead, Found, parallel};
 use crate::log::complain;
 use crate::named::Servers;
 use crate::progress::Progress;
 use crate::remote::RemoteOptions;
+use asdf_file::container::Context;
 
 use since::Since;
 

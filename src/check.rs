@@ -10,13 +10,13 @@ use seekable::error::{Error, Kind, Result, in_json, one_line};
 use seekable::source::BufferedSource;
 use serde::Serialize;
 
-use crate::container::{Context, Defect, Severity};
 use crate::files::{FilesToRead, Found};
 use crate::library::{self, check::Findings};
 use crate::log::complain;
 use crate::named::Servers;
 use crate::progress::Progress;
 use crate::remote::RemoteOptions;
+use asdf_file::container::{Context, Defect, Severity};
 
 mod summary;
 pub(crate) mod tables;

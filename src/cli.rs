@@ -37,13 +37,13 @@ use seekable::cache::store::Store;
 use seekable::error::{Error, Kind, Result, in_shell};
 use seekable::source::BufferedSource;
 
-use crate::container::{Container, Context};
 use crate::daemon::{self, MountPlan};
-use crate::edit::context::Validation;
 use crate::files::Found;
-use crate::format;
 use crate::{check, exit, log, named};
 use action::{ACTION, Action};
+use asdf_file::container::{Container, Context};
+use asdf_file::edit::context::Validation;
+use asdf_views::format;
 use help::HelpExtent;
 use texts::{ABOUT, USAGE, sections};
 

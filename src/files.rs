@@ -11,8 +11,9 @@ pub(crate) use found::{Elsewhere, FilesToRead, Found};
 use seekable::error::{Error, Kind, Result};
 use seekable::source::{FileSource, Source};
 
-use crate::edit::context::SaveTarget;
-use crate::edit::recovery::{self, Condition};
+use asdf_file::edit::context::SaveTarget;
+use asdf_file::edit::recovery;
+use asdf_file::edit::recovery::Condition;
 
 /// Opens a local file, unless it is half-saved.
 ///

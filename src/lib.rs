@@ -86,24 +86,13 @@
 //! The directory `examples` of the source has programs that read an array, change a key, and catalogue a
 //! directory.
 
-mod asdf;
 mod catalog;
 mod check;
 mod cli;
-mod container;
-mod content;
-#[cfg(test)]
-#[path = "../tests/common/counted.rs"]
-mod counted;
 mod daemon;
-mod edit;
 mod exit;
 mod files;
-mod format;
 mod fuse;
-mod generated;
-mod history;
-mod info;
 #[doc(hidden)]
 pub mod internals;
 mod library;
@@ -117,15 +106,13 @@ mod overlay;
 mod progress;
 mod remote;
 mod text_diff;
-mod time;
 mod vfs;
 mod view;
-mod views;
 
 // Unit tests include tests/common/place.rs, which imports from `asdf_mount`, as integration tests do.
 #[cfg(test)]
 extern crate self as asdf_mount;
 
-pub use container::{ArrayFacts, ArraySource, Defect, ElementType, FieldType, Severity, Verified};
+pub use asdf_file::container::{ArrayFacts, ArraySource, Defect, ElementType, FieldType, Severity, Verified};
 pub use library::{Array, Block, ByteOrder, Datatype, Element, Field, File, OpenOptions, SaveReport};
 pub use seekable::{Error, Kind, Result};

@@ -21,7 +21,7 @@ pub use array::{Array, Element};
 pub use block::Block;
 pub use options::OpenOptions;
 
-pub use crate::content::{ByteOrder, Datatype, Field};
+pub use asdf_file::array::{ByteOrder, Datatype, Field};
 
 use seekable::error::{Error, Kind, Result};
 use seekable::source::{MemorySource, Source};
@@ -29,16 +29,17 @@ use seekable::source::{MemorySource, Source};
 use seekable::content::Content;
 use seekable::content::read_exact_at;
 
-use crate::container;
-use crate::container::text_version::TextVersion;
-use crate::container::{ArrayFacts, Container, Context, Defect, Footprint};
-use crate::content::dir::{Dir, Node};
-use crate::edit::context::SaveTarget;
-use crate::edit::recovery::RecoveryPolicy;
-use crate::format::{self, TreeJson};
 use crate::local::location::Location;
 use crate::named::{self, Named};
 use crate::progress::Progress;
+use asdf_file::container;
+use asdf_file::container::text_version::TextVersion;
+use asdf_file::container::{ArrayFacts, Container, Context, Defect, Footprint};
+use asdf_file::edit::context::SaveTarget;
+use asdf_file::edit::recovery::RecoveryPolicy;
+use asdf_file::folder::{Dir, Node};
+use asdf_views::format;
+use asdf_views::format::TreeJson;
 use unchanged::{StaleOnWrite, UnchangedSource};
 
 /// The view with the arrays.

@@ -16,11 +16,11 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use seekable::error::{Error, Kind, Result, one_of};
 use system::SystemOption;
 
-use crate::edit::context::{EditOptions, Validation};
-use crate::format::view_names;
 use crate::mounted::verify::Verify;
 use crate::remote::RemoteOptions;
 use crate::view::ShownViews;
+use asdf_file::edit::context::{EditOptions, Validation};
+use asdf_views::format::view_names;
 use list::{ListedOption, split};
 pub(crate) use names::{KnownOption, all};
 pub(crate) use names::{Row, TABLE};

@@ -45,10 +45,6 @@ use seekable::sync::{Rank, RankedMutex, locked, locked_at_once};
 
 use seekable::content::{Content, read_exact_at};
 
-use crate::container::text_version::TextVersion;
-use crate::edit::Editor;
-use crate::edit::context::EditContext;
-use crate::format::view_names;
 use crate::local::detect::EntryPosition;
 use crate::local::stat::{FileKind, Stat, Time};
 use crate::mounted::file::{CurrentFile, MountedFile};
@@ -60,6 +56,10 @@ use crate::overlay::refusal::ERROR;
 use crate::overlay::state_dir::{ScratchDir, StateDir, in_memory, stem_of};
 use crate::view::status::{LastRefusal, Writing};
 use crate::view::{ABOUT, BLOCKS, TREE};
+use asdf_file::container::text_version::TextVersion;
+use asdf_file::edit::Editor;
+use asdf_file::edit::context::EditContext;
+use asdf_views::format::view_names;
 
 /// Settings and state shared by the overlays of a mount.
 #[derive(Debug)]
@@ -86,6 +86,8 @@ pub(crate) struct Overlay {
     pub(crate) editor: RankedMutex<Option<Editor>>,
     /// The file that has the inode number of an unwritten `tree.yaml`.
     first: Weak<OverlayFile>,
+    #[cfg(test)]
+    interruption: std::sync::Mutex<Option<tests::Interruption>>,
 }
 
 #[derive(Debug)]
@@ -208,6 +210,8 @@ impl Overlay {
             state: RankedMutex::new(Rank::Overlay, state),
             editor: RankedMutex::new(Rank::Editor, None),
             first: Arc::downgrade(&overlay_file),
+            #[cfg(test)]
+            interruption: std::sync::Mutex::default(),
         })
     }
 
@@ -544,7 +548,7 @@ impl Overlay {
             writable: true,
             read_only_because: None,
             draft: state.names.get(OsStr::new(TREE)).is_some_and(dirty),
-            last_save: state.last_save.map(crate::time::instant),
+            last_save: state.last_save.map(asdf_file::time::instant),
             last_warnings: state.last_warnings.clone(),
             last_refusal: state.last_refusal.clone(),
         }

@@ -54,10 +54,6 @@ use lru::LruCache;
 use seekable::error::{Kind, Result, errno};
 use seekable::sync::locked;
 
-use crate::container::{Context, ReadAt};
-use crate::content::dir;
-use crate::edit::context::EditContext;
-use crate::history::History;
 use crate::local::detect::{EntryPosition, FormatDetector};
 use crate::local::stat::{FileKind, Stat};
 use crate::mounted::file::MountedFile;
@@ -68,6 +64,10 @@ use crate::overlay::file::{Backing, OverlayFile};
 use crate::overlay::lazy::LazyOverlay;
 use crate::overlay::{Overlay, SharedByOverlays};
 use crate::view::ShownViews;
+use asdf_file::container::{Context, ReadAt};
+use asdf_file::edit::context::EditContext;
+use asdf_file::folder;
+use asdf_file::history::History;
 use entry::{Class, Entry};
 use kernel_cache::KernelCache;
 use lookup::{FoundNode, ViewContent};
@@ -118,8 +118,8 @@ impl Options {
             mountpoint: None,
             ownership: Ownership::default(),
             allow_other: false,
-            recognise: crate::format::recognise,
-            opener: Arc::new(move |source| crate::format::open(source, &context)),
+            recognise: asdf_views::format::recognise,
+            opener: Arc::new(move |source| asdf_views::format::open(source, &context)),
             verify: Verify::default(),
             views: ShownViews::default(),
             history: None,
@@ -221,7 +221,7 @@ impl Vfs {
                 _ => Err(errno(libc::EINVAL)),
             },
             Inode::View(entry, mounted, view) => match self.shown(&entry, &mounted, &view)?.what {
-                dir::Node::Link(text) => Ok(text),
+                folder::Node::Link(text) => Ok(text),
                 _ => Err(errno(libc::EINVAL)),
             },
             Inode::Tree(_) => Err(errno(libc::EINVAL)),
@@ -243,13 +243,13 @@ impl Vfs {
                     mounted.report(error);
                 })?;
                 match found.what {
-                    dir::Node::File(file) => {
+                    folder::Node::File(file) => {
                         let kernel_cache = self.kernel_cache.clone();
                         let opened = ViewFile { mounted, view, kernel_cache };
                         ReadHandle::of_view(opened, found.held, file, &self.read_sizes)
                     }
-                    dir::Node::Dir(_) => Err(errno(libc::EISDIR)),
-                    dir::Node::Link(_) => Err(errno(libc::EINVAL)),
+                    folder::Node::Dir(_) => Err(errno(libc::EISDIR)),
+                    folder::Node::Link(_) => Err(errno(libc::EINVAL)),
                 }
             }
             Inode::OverlayFile(..) | Inode::Tree(_) => Err(errno(libc::EINVAL)),
@@ -308,7 +308,7 @@ impl Vfs {
         mounted: &MountedFile,
         shown: &ViewContent,
     ) -> Result<Attr> {
-        if let dir::Node::File(file) = &shown.what
+        if let folder::Node::File(file) = &shown.what
             && file.content.is_err()
             && shown.held.is_stale()
         {
@@ -316,7 +316,7 @@ impl Vfs {
             return Err(errno(libc::ESTALE));
         }
         let state = view.shown().unwrap_or_else(|| NodeState::new(&shown.held, &shown.what));
-        let grows = matches!(&shown.what, dir::Node::File(file) if file.grows);
+        let grows = matches!(&shown.what, folder::Node::File(file) if file.grows);
         Ok(Attr { grows, ..self.attr_of_state(view, mounted, &state) })
     }
 
@@ -336,9 +336,9 @@ impl Vfs {
 
     fn attr_of_state(&self, view: &ViewNode, mounted: &MountedFile, state: &NodeState) -> Attr {
         let kind = match state.kind {
-            dir::EntryKind::Dir => FileKind::Directory,
-            dir::EntryKind::Link => FileKind::Link,
-            dir::EntryKind::File => FileKind::File,
+            folder::EntryKind::Dir => FileKind::Directory,
+            folder::EntryKind::Link => FileKind::Link,
+            folder::EntryKind::File => FileKind::File,
         };
         let attr = self.ownership.attr(Ino::of(view.serial), kind, state.size, &mounted.revalidate().stat);
         Attr { mtime: state.mtime, ..attr }

@@ -12,11 +12,11 @@ pub(crate) const TREE: &str = "tree.yaml";
 pub(crate) const BLOCKS: &str = "blocks";
 pub(crate) const ABOUT: &str = ".asdf-mount";
 pub(crate) const STATUS: &str = "status.yaml";
-pub(crate) use crate::format::PAGE;
+pub(crate) use asdf_views::format::PAGE;
 pub(crate) const INFO: &str = "info.txt";
 pub(crate) const STATISTICS: &str = "stats.yaml";
 pub(crate) const TABLE: &str = "blocks.yaml";
 pub(crate) const HISTORY: &str = "history";
 
-pub(crate) use crate::info::page::PageMemo;
+pub(crate) use asdf_views::info::page::PageMemo;
 pub(crate) use shown::ShownViews;

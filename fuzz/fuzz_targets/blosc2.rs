@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use seekable::cache::Cache;
 use seekable::content::Content;
-use asdf_mount::internals::content::dir::Node;
-use asdf_mount::internals::format::{self, Context};
+use asdf_file::folder::Node;
+use asdf_views::format;
+use asdf_file::container::Context;
 use seekable::source::MemorySource;
 
 /// Number of bytes of a content that are read.

@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use asdf_mount::internals::format::bloscpack::array::Metadata;
-use asdf_mount::internals::format::bloscpack::header::Header;
+use asdf_views::format::bloscpack::array::Metadata;
+use asdf_views::format::bloscpack::header::Header;
 use seekable::source::MemorySource;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {

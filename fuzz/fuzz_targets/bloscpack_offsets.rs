@@ -4,8 +4,8 @@
 
 use std::sync::Arc;
 
-use asdf_mount::internals::format::bloscpack::header::Header;
-use asdf_mount::internals::format::bloscpack::map::ChunkMap;
+use asdf_views::format::bloscpack::header::Header;
+use asdf_views::format::bloscpack::map::ChunkMap;
 use seekable::source::{MemorySource, Source};
 
 /// Number of chunks read.

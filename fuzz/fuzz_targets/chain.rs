@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use seekable::cache::Cache;
 use seekable::content::{Content, Text};
-use asdf_mount::internals::format::asdf::chain;
+use asdf_file::asdf::chain;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let Some((size, data)) = data.split_first_chunk::<4>() else { return };

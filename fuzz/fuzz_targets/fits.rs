@@ -5,9 +5,10 @@ use std::ffi::{OsStr, OsString};
 use std::sync::Arc;
 
 use seekable::cache::Cache;
-use asdf_mount::internals::content::dir::{Dir, EntryKind, Node};
+use asdf_file::folder::{Dir, EntryKind, Node};
 use seekable::content::{Content, read_exact_at};
-use asdf_mount::internals::format::{self, Context};
+use asdf_views::format;
+use asdf_file::container::Context;
 use seekable::source::MemorySource;
 
 const HEAD: &[u8] = b"#ASDF 1.0.0\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\n";

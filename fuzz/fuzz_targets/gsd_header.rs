@@ -1,7 +1,7 @@
 //! The header of a GSD file. The input is two bytes for the size of the file, in KiB, and the header.
 #![no_main]
 
-use asdf_mount::internals::format::gsd::header::{Header, SIZE};
+use asdf_views::format::gsd::header::{Header, SIZE};
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let Some((size, bytes)) = data.split_first_chunk::<2>() else { return };

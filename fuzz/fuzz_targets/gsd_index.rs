@@ -5,8 +5,10 @@
 use std::sync::Arc;
 
 use seekable::cache::Cache;
-use asdf_mount::internals::content::dir::{EntryKind, Node};
-use asdf_mount::internals::format::{self, Context, gsd::header::MAGIC};
+use asdf_file::folder::{EntryKind, Node};
+use asdf_views::format;
+use asdf_file::container::Context;
+use asdf_views::format::gsd::header::MAGIC;
 use seekable::source::MemorySource;
 
 /// Number of entries read per directory. Looking up a frame works even if the listing omits it.

@@ -3,8 +3,8 @@
 
 use std::ffi::OsStr;
 
-use asdf_mount::internals::content::names::original;
-use asdf_mount::internals::format::gsd::names::Names;
+use asdf_file::folder::names::original;
+use asdf_views::format::gsd::names::Names;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let Some((layout, list)) = data.split_first() else { return };

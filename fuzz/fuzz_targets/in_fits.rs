@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use seekable::cache::Cache;
 use seekable::content::Content;
-use asdf_mount::internals::content::dir::{Dir, Node};
-use asdf_mount::internals::format::{self, Context};
+use asdf_file::folder::{Dir, Node};
+use asdf_views::format;
+use asdf_file::container::Context;
 use seekable::source::MemorySource;
 
 const RECORD: usize = 2880;

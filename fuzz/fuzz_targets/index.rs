@@ -1,7 +1,7 @@
 //! The text of a block index.
 #![no_main]
 
-use asdf_mount::internals::format::asdf::index;
+use asdf_file::asdf::index;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     if let Ok(offsets) = index::parse(data) {

@@ -1,7 +1,7 @@
 //! Any text as the tree: the result is valid JSON of the measured length.
 #![no_main]
 
-use asdf_mount::internals::format::asdf::json::of_text;
+use asdf_views::views::json::of_text;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     for tagged in [false, true] {

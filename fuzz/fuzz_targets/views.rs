@@ -4,8 +4,9 @@
 use std::sync::Arc;
 
 use seekable::cache::Cache;
-use asdf_mount::internals::content::dir::{Dir, Node};
-use asdf_mount::internals::format::{self, Context};
+use asdf_file::folder::{Dir, Node};
+use asdf_views::format;
+use asdf_file::container::Context;
 use seekable::source::MemorySource;
 
 /// Number of bytes read at the start, the middle and the end of a file.

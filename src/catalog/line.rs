@@ -11,12 +11,12 @@ use serde::ser::{SerializeMap, Serializer as _};
 use serde_json::Serializer;
 
 use super::since::Since;
-use crate::container::{Context, FactValue, Facts};
 use crate::files::{Elsewhere, Found, open_whole};
-use crate::format::TreeJson;
 use crate::library;
 use crate::named;
-use crate::time::precise_instant;
+use asdf_file::container::{Context, FactValue, Facts};
+use asdf_file::time::precise_instant;
+use asdf_views::format::TreeJson;
 
 /// Maximum number of blocks, and of arrays, that are described.
 const MAX_ROWS: usize = 1 << 16;

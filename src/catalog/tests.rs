@@ -151,7 +151,7 @@ fn the_tree_is_that_of_tree_json_and_the_arrays_are_there_without_it() {
         let text = tree("t").replace(array, &format!("{array}{nodes}"));
         fs::write(&file, &text).unwrap();
         let line = &catalog(&Request { paths: vec![file.clone()], ..Request::default() })[0];
-        let expected = crate::views::json::of_text(text.as_bytes(), false);
+        let expected = asdf_views::views::json::of_text(text.as_bytes(), false);
         let expected = expected.map(|json| serde_json::from_slice(&json).unwrap());
         assert_eq!(expected.is_ok(), has_tree, "{nodes}");
         assert_eq!(line["tree"], expected.clone().unwrap_or(Value::Null), "{nodes}");

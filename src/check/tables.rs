@@ -16,11 +16,11 @@ use seekable::content::{Content, read_through};
 
 use super::Status;
 use super::summary::Summary;
-use crate::container::Context;
 use crate::files::{FilesToRead, Found};
-use crate::format;
 use crate::progress::Progress;
 use crate::remote::RemoteOptions;
+use asdf_file::container::Context;
+use asdf_views::format;
 
 /// Cache budget in bytes, and the addition for each thread: twice the largest piece of work, as read-ahead
 /// takes at most half of the budget.

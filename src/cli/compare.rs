@@ -12,10 +12,10 @@ use seekable::error::{Error, Kind, Result, one_line};
 use super::{complain, diff, print};
 use crate::exit;
 use crate::files::{FilesToRead, Found};
-use crate::format;
 use crate::look::Look;
 use crate::named::{self, Servers};
 use crate::options::Options;
+use asdf_views::format;
 
 /// Compares two files, or the files of two directories. The exit status is that of diff(1): 0 if they are equal, 1 if they
 /// differ, 2 after an error.

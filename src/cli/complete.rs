@@ -23,11 +23,11 @@ use clap::{Arg, Command};
 use seekable::error::one_line;
 
 use super::Generated;
-use crate::format::view_names;
 use crate::look::Look;
 use crate::named;
 use crate::options::Options;
 use crate::{daemon, options};
+use asdf_views::format::view_names;
 
 /// The argument that requests completions; the only one that is not in [`super::Arguments`].
 pub(super) const ASKED_BY: &str = "--complete";

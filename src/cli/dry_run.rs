@@ -5,12 +5,12 @@ use std::path::Path;
 use seekable::error::{Error, Kind, Result, in_shell, one_line};
 
 use super::{complain, diff, exit};
-use crate::container::text_version::TextVersion;
 use crate::daemon::FileMount;
-use crate::edit::context::{EditContext, Planned, SaveTarget};
-use crate::edit::refusal::Refusal;
-use crate::edit::{Editor, recovery};
 use crate::log;
+use asdf_file::container::text_version::TextVersion;
+use asdf_file::edit::context::{EditContext, Planned, SaveTarget};
+use asdf_file::edit::refusal::Refusal;
+use asdf_file::edit::{Editor, recovery};
 
 /// Refuses a file whose save was interrupted, because opening it for an edit would recover it.
 pub(super) fn check(target: &SaveTarget) -> Result<()> {

@@ -10,17 +10,17 @@ use seekable::source::{FileSource, NoReaders};
 use serde::Serialize;
 
 use super::{complain, exit, print, revise, usage};
-use crate::container::Context;
-use crate::container::text_version::TextVersion;
 use crate::daemon::FileMount;
-use crate::edit::Editor;
-use crate::edit::context::{EditContext, SaveTarget};
-use crate::edit::refusal::Refusal;
-use crate::format;
-use crate::history::{Digest, History, Save};
 use crate::options::Options;
 use crate::text_diff;
-use crate::time::instant;
+use asdf_file::container::Context;
+use asdf_file::container::text_version::TextVersion;
+use asdf_file::edit::Editor;
+use asdf_file::edit::context::{EditContext, SaveTarget};
+use asdf_file::edit::refusal::Refusal;
+use asdf_file::history::{Digest, History, Save};
+use asdf_file::time::instant;
+use asdf_views::format;
 
 /// Name prefix of a replaced text in the mount.
 const IN_MOUNT: &str = ".asdf-mount/history/";

@@ -12,12 +12,13 @@ use seekable::error::{Error, Kind, Result, beginning, columns, one_line, padded}
 use super::action::ACTION;
 use super::look::LOOK;
 use super::{at_least_one, complain, open, terminal};
-use crate::container::Container;
 use crate::exit;
 use crate::files::{FilesToRead, Found, parallel};
-use crate::info::{self, InfoForm};
 use crate::named::{self, Servers};
 use crate::options::Options;
+use asdf_file::container::Container;
+use asdf_views::info;
+use asdf_views::info::InfoForm;
 
 /// Cache budget in bytes.
 const CACHE_BUDGET: u64 = 4 << 20;

@@ -14,16 +14,16 @@ use super::action::ACTION;
 use super::jobs::Jobs;
 use super::revise::OpenTree;
 use super::{EDIT, at_least_one, complain, dry_run, print, revise, usage};
-use crate::container::text_version::TextVersion;
 use crate::daemon::FileMount;
-use crate::edit::context::{EditContext, Planned, SaveTarget};
-use crate::edit::refusal::Refusal;
 use crate::exit;
 use crate::files::parallel;
 use crate::log;
 use crate::named;
 use crate::options::Options;
 use crate::text_diff;
+use asdf_file::container::text_version::TextVersion;
+use asdf_file::edit::context::{EditContext, Planned, SaveTarget};
+use asdf_file::edit::refusal::Refusal;
 
 /// Maximum length in bytes of the output of a filter.
 const MAX_OUTPUT: u64 = 1 << 30;

@@ -8,8 +8,8 @@ use seekable::source::FileSource;
 
 use super::{exit, usage};
 use crate::daemon;
-use crate::format;
 use crate::named;
+use asdf_views::format;
 
 /// The sources and the mountpoint of a command line.
 #[derive(Debug, PartialEq, Eq)]

@@ -9,12 +9,12 @@ use seekable::error::{Error, Kind, Result};
 use seekable::source::BufferedSource;
 
 use super::complain;
-use crate::container::Context;
 use crate::exit;
 use crate::files::open_whole;
 use crate::library;
 use crate::named::{Named, Servers};
 use crate::options::Options;
+use asdf_file::container::Context;
 
 /// Cache budget in bytes.
 const CACHE_BUDGET: u64 = 16 << 20;

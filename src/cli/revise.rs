@@ -19,18 +19,19 @@ use signal_hook::consts::{SIGINT, SIGQUIT};
 use signal_hook::flag::register_conditional_default;
 
 use super::{complain, dry_run, exit, print, usage};
-use crate::container::text_version::TextVersion;
-use crate::container::{Container, Context};
 use crate::daemon::FileMount;
-use crate::edit::Editor;
-use crate::edit::context::{EditContext, SaveTarget, Saved};
-use crate::edit::recovery::{self, Recovered, SaveSide};
-use crate::edit::refusal::{CONFLICT, Refusal};
-use crate::format;
-use crate::history::History;
 use crate::log;
 use crate::named;
 use crate::options::Options;
+use asdf_file::container::text_version::TextVersion;
+use asdf_file::container::{Container, Context};
+use asdf_file::edit::Editor;
+use asdf_file::edit::context::{EditContext, SaveTarget, Saved};
+use asdf_file::edit::recovery;
+use asdf_file::edit::recovery::{Recovered, SaveSide};
+use asdf_file::edit::refusal::{CONFLICT, Refusal};
+use asdf_file::history::History;
+use asdf_views::format;
 
 /// The editor if neither `$VISUAL` nor `$EDITOR` is set.
 const EDITOR: &str = "vi";

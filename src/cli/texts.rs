@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::format::view_names;
 use crate::{exit, log, options};
+use asdf_views::format::view_names;
 
 pub(super) const USAGE: &str = "asdf-mount [OPTIONS] SOURCE… [MOUNTPOINT]
        asdf-mount -u [MOUNTPOINT|FILE…]

@@ -9,12 +9,12 @@ use seekable::error::Result;
 use seekable::source::count_writes;
 
 use super::{MountPlan, given, memory};
-use crate::edit::context::EditContext;
 use crate::fuse::{Adapter, Writing};
-use crate::history::History;
 use crate::library::options::context;
 use crate::named::{Named, Servers};
 use crate::vfs::{Options, Ownership, Vfs};
+use asdf_file::edit::context::EditContext;
+use asdf_file::history::History;
 
 /// Maximum time that unmounting waits for seek tables to be written.
 const PATIENCE: Duration = Duration::from_secs(20);

@@ -14,9 +14,9 @@ use seekable::error::{Error, Kind, Result};
 use seekable::source::{MAX_DEPTH, Place, PlaceEntry, PlaceKind, PlaceStat, Revision, Source};
 
 use super::walk::Walk;
-use crate::edit;
-use crate::format;
 use crate::named::{self, Named, Servers};
+use asdf_file::edit;
+use asdf_views::format;
 
 /// A file to read.
 #[derive(Debug)]

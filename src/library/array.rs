@@ -6,7 +6,7 @@ use seekable::error::{Error, Kind, Result};
 
 use seekable::content::{Content, read_exact_at};
 
-use crate::content::{self, ByteOrder, Datatype, Gather, float16};
+use asdf_file::array::{self, ByteOrder, Datatype, Gather, float16};
 
 /// Number of bytes that are read at once.
 const PIECE: usize = 256 << 10;
@@ -135,7 +135,7 @@ complex!(f64, Complex128);
 impl Array {
     /// Returns the array in a file of the view of arrays.
     pub(super) fn of(path: &str, content: &Arc<dyn Content>) -> Result<Self> {
-        let Some(array) = content::array::Array::of(&**content) else {
+        let Some(array) = array::Array::of(&**content) else {
             // A text of a GSD file.
             let shape = vec![content.len()];
             let elements = content.clone();

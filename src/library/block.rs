@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use seekable::error::Result;
 
-use crate::container::{self, Container, Facts, Verified};
+use asdf_file::container;
+use asdf_file::container::{Container, Facts, Verified};
 
 /// A block: its facts, and its decoded bytes.
 #[derive(Clone, Debug)]

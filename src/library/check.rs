@@ -6,8 +6,9 @@ use seekable::error::{Error, Result};
 
 use seekable::content::read_through;
 
-use crate::container::{self, Container, Defect, Severity, Verified};
 use crate::progress::Progress;
+use asdf_file::container;
+use asdf_file::container::{Container, Defect, Severity, Verified};
 
 /// Bytes read at once.
 const PIECE: usize = 1 << 20;

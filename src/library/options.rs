@@ -9,11 +9,11 @@ use seekable::error::Result;
 use seekable::source::Reach;
 
 use super::File;
-use crate::container::Context;
-use crate::edit::context::{EditContext, EditOptions};
-use crate::history::History;
 use crate::named::{Named, Servers};
 use crate::options::{MIN_CACHE, Options};
+use asdf_file::container::Context;
+use asdf_file::edit::context::{EditContext, EditOptions};
+use asdf_file::history::History;
 
 /// The options with which files are opened. All files that are opened with the same `OpenOptions`, or a clone,
 /// share one cache of decoded data and the connections to servers.

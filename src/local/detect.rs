@@ -21,15 +21,15 @@ use remembered::Remembered;
 use seekable::error::{self, Error, Result};
 use seekable::source::{Place, PlaceStat, Source, SourceStat, SourceVersion};
 
-use crate::container::ReadAt;
-use crate::edit::context::SaveTarget;
-use crate::edit::recovery::RecoveryPolicy;
 use crate::local::at::{open, stat_in, stat_of};
 use crate::local::location::{Location, Name, OpenDir};
 use crate::local::mounts::Stalling;
 use crate::local::path::LocalPath;
 use crate::local::path::link::{self, LinkForm, Mountpoint};
 use crate::local::stat::{FileKind, Stat};
+use asdf_file::container::ReadAt;
+use asdf_file::edit::context::SaveTarget;
+use asdf_file::edit::recovery::RecoveryPolicy;
 
 /// The location of an entry, and the file system or server that may never answer requests about it.
 #[derive(Clone, Debug)]

@@ -14,14 +14,14 @@ use seekable::error::{Error, Kind, Result};
 use seekable::source::{ListedStat, Place, PlaceKind, PlaceStat, Source};
 use seekable::workers::while_waiting;
 
-use crate::edit::context::SaveTarget;
-use crate::edit::recovery::RecoveryPolicy;
 use crate::local::at::stat_of;
 use crate::local::mounts::{self, Stalling};
 use crate::local::path::link::{LinkPolicy, Mountpoint};
 use crate::local::path::{DirFd, LocalPath, OpenedDirectory};
 use crate::local::pinned::PinnedSource;
 use crate::local::stat::{FileKey, FileKind, Stat};
+use asdf_file::edit::context::SaveTarget;
+use asdf_file::edit::recovery::RecoveryPolicy;
 
 pub(crate) use crate::local::path::Name;
 

@@ -22,10 +22,10 @@ use rustix::io::Errno;
 use seekable::error::{Error, Result};
 use seekable::source::{FileSource, Source, storage};
 
-use crate::edit::context::SaveTarget;
 use crate::local::acl::{self, stat_of_held};
 use crate::local::at::{HOLD, descend, may_write, open, open_as, stat_in, stat_of, step};
 use crate::local::stat::{FileKey, FileKind, Stat};
+use asdf_file::edit::context::SaveTarget;
 
 /// A directory that was opened before mounting.
 #[derive(Debug)]

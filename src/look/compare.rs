@@ -21,10 +21,11 @@ use seekable::content::{Content, checksum, read_exact_at, short_number};
 
 use super::copy::{self, CopyTarget, Failure};
 use super::{Look, again};
-use crate::content::numbers::{bits, integer};
-use crate::content::{ByteOrder, Scalar, ScalarKind, array, float16, literal};
 use crate::local::stat::FileKind;
 use crate::vfs::ReadHandle;
+use asdf_file::array;
+use asdf_file::array::numbers::{bits, integer};
+use asdf_file::array::{ByteOrder, Scalar, ScalarKind, float16, literal};
 
 /// The tree, and the arrays.
 const TREE: &str = "tree.yaml";
@@ -446,8 +447,8 @@ impl std::fmt::Display for Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::content::ByteOrder::{Big, Little};
-    use crate::content::Datatype;
+    use asdf_file::array::ByteOrder::{Big, Little};
+    use asdf_file::array::Datatype;
     use seekable::content::Text;
 
     #[test]

@@ -9,10 +9,10 @@ use seekable::error::{Error, Kind, Result};
 
 use super::copy::{self, CopyTarget, Failure, Range};
 use super::{Look, again};
-use crate::content::caption::{columns_of_text, rows_of_text};
-use crate::content::picture::Picture;
-use crate::info::InfoForm;
 use crate::local::stat::FileKind;
+use asdf_views::info::InfoForm;
+use asdf_views::picture::Picture;
+use asdf_views::picture::caption::{columns_of_text, rows_of_text};
 
 /// The picture of the whole file, and the directory of all pictures.
 const PICTURE: &str = "preview.png";

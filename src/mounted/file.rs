@@ -22,8 +22,6 @@ use seekable::sync::{Rank, Ranked, RankedMutex, locked};
 
 use seekable::content::Text;
 
-use crate::container::Container;
-use crate::edit::recovery::RecoveryPolicy;
 use crate::local::location::Location;
 use crate::local::stat::{FileKind, Stat};
 use crate::mounted::generation::bytes::{FileBytes, GenerationSource};
@@ -33,6 +31,8 @@ use crate::mounted::serials::Serials;
 use crate::mounted::verify::{Checks, Verifier};
 use crate::view::root::RootDir;
 use crate::view::status::{Status, Writing};
+use asdf_file::container::Container;
+use asdf_file::edit::recovery::RecoveryPolicy;
 
 /// Minimum time between two checks of a source for changes.
 const REVALIDATE_AFTER: Duration = Duration::from_millis(200);

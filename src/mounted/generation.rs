@@ -22,9 +22,9 @@ use seekable::content::Content;
 use seekable::error::Result;
 use seekable::source::{Source, SourceVersion, Time};
 
-use crate::container::Container;
 use crate::mounted::verify::Checks;
 use crate::view::PageMemo;
+use asdf_file::container::Container;
 
 /// Time for which a generation stays readable after a lookup, so that the following open can use it.
 const PINNED: Duration = Duration::from_secs(1);

@@ -13,12 +13,12 @@ use seekable::error::Result;
 use seekable::source::Source;
 use seekable::sync::{Rank, RankedMutex, locked};
 
-use crate::container::Container;
-use crate::edit::recovery::RecoveryPolicy;
-use crate::history::History;
 use crate::mounted::generation::Generation;
 use crate::mounted::verify::{Verifier, Verify};
 use crate::view::ShownViews;
+use asdf_file::container::Container;
+use asdf_file::edit::recovery::RecoveryPolicy;
+use asdf_file::history::History;
 
 /// Maximum number of replaced generations kept because the kernel may open their files after a lookup.
 const REPLACED: usize = 256;

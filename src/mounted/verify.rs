@@ -13,7 +13,7 @@ use seekable::error::Result;
 use seekable::sync::locked;
 use seekable::workers::Workers;
 
-use crate::container::Verified;
+use asdf_file::container::Verified;
 
 /// The time at which the checksum of a block is checked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

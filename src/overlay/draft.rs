@@ -16,15 +16,15 @@ use seekable::error::{Error, Kind, Result};
 use seekable::source::SourceVersion;
 use seekable::sync::locked;
 
-use crate::container::text_version::TextVersion;
-use crate::edit::Editor;
-use crate::edit::context::Saved;
-use crate::edit::refusal::{GONE, REPLACED, Refusal, report_of_warnings};
 use crate::local::stat::Time;
 use crate::mounted::file::saving::{SaveEnd, Saving};
 use crate::overlay::appended::{self, Joined};
 use crate::overlay::file::{Backing, Body, OverlayFile, now};
 use crate::overlay::{MAX_BASE, Overlay, OverlayState, SavedTimes};
+use asdf_file::container::text_version::TextVersion;
+use asdf_file::edit::Editor;
+use asdf_file::edit::context::Saved;
+use asdf_file::edit::refusal::{GONE, REPLACED, Refusal, report_of_warnings};
 
 /// Maximum number of attempts to save into a file that other programs keep replacing.
 const ATTEMPTS: usize = 8;
@@ -316,7 +316,7 @@ impl Overlay {
         let mut attempts = 0..ATTEMPTS;
         loop {
             let begun = self.mounted().map(|mounted| {
-                let saved = mounted.begin_save().map(|saving| save_in(editor, attempt, saving));
+                let saved = mounted.begin_save().map(|saving| self.save_in(editor, attempt, saving));
                 (saved, mounted.is_attached())
             });
             match begun {
@@ -439,25 +439,30 @@ impl Overlay {
             state.head = Some((version, found));
         }
     }
-}
 
-/// Saves a draft into a file whose save has begun.
-fn save_in(
-    editor: &mut Editor,
-    attempt: &Attempt,
-    mut saving: Saving<'_>,
-) -> (std::result::Result<Saved, Refusal>, Result<SourceVersion>) {
-    editor.set_program(attempt.program.clone());
-    let commit = || editor.commit(attempt.draft.whole(), &attempt.base, &mut saving.readers);
-    let result = catch_unwind(AssertUnwindSafe(commit)).unwrap_or(Err(Refusal::Panicked));
-    let end = match &result {
-        Ok(saved) => SaveEnd::Saved { from: Some(saved.from), after: saved.after },
-        Err(refusal) if refusal.is_half_saved() => SaveEnd::HalfSaved,
-        Err(refusal) if refusal.errno() == libc::EBUSY => SaveEnd::Conflict,
-        Err(_) => SaveEnd::Refused,
-    };
-    // A save that fails at its very end has put the new file in place.
-    let replaced = if result.is_err() { editor.replaced() } else { None };
-    let end = replaced.map_or(end, |after| SaveEnd::Saved { from: None, after });
-    (result, saving.end(end))
+    /// Saves a draft into a file whose save has begun.
+    fn save_in(
+        &self,
+        editor: &mut Editor,
+        attempt: &Attempt,
+        mut saving: Saving<'_>,
+    ) -> (std::result::Result<Saved, Refusal>, Result<SourceVersion>) {
+        editor.set_program(attempt.program.clone());
+        #[cfg(test)]
+        self.interrupt(|interruption| &mut interruption.before);
+        let commit = || editor.commit(attempt.draft.whole(), &attempt.base, &mut saving.readers);
+        let result = catch_unwind(AssertUnwindSafe(commit)).unwrap_or(Err(Refusal::Panicked));
+        #[cfg(test)]
+        self.interrupt(|interruption| &mut interruption.after);
+        let end = match &result {
+            Ok(saved) => SaveEnd::Saved { from: Some(saved.from), after: saved.after },
+            Err(refusal) if refusal.is_half_saved() => SaveEnd::HalfSaved,
+            Err(refusal) if refusal.errno() == libc::EBUSY => SaveEnd::Conflict,
+            Err(_) => SaveEnd::Refused,
+        };
+        // A save that fails at its very end has put the new file in place.
+        let replaced = if result.is_err() { editor.replaced() } else { None };
+        let end = replaced.map_or(end, |after| SaveEnd::Saved { from: None, after });
+        (result, saving.end(end))
+    }
 }

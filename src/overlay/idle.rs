@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use seekable::sync::{locked, locked_at_once};
 
-use crate::edit::Editor;
 use crate::overlay::file::{Backing, OverlayFile};
 use crate::overlay::refusal::REJECTED;
 use crate::overlay::{Overlay, OverlayState};
 use crate::view::TREE;
+use asdf_file::edit::Editor;
 
 impl Overlay {
     /// Releases the lock on the file if no program writes.

@@ -13,13 +13,13 @@ use seekable::sync::locked;
 
 use seekable::content::Text;
 
-use crate::container::text_version::TextVersion;
-use crate::edit::refusal::Refusal;
 use crate::overlay::draft::Draft;
 use crate::overlay::file::{Backing, OverlayFile, Payer, now};
 use crate::overlay::{Overlay, OverlayState, short_text};
-use crate::time::instant;
 use crate::view::status::LastRefusal;
+use asdf_file::container::text_version::TextVersion;
+use asdf_file::edit::refusal::Refusal;
+use asdf_file::time::instant;
 
 /// The generated files that report a refusal.
 pub(crate) const ERROR: &str = "tree.yaml.error";

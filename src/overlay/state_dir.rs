@@ -6,7 +6,7 @@
 //!     .tree.yaml.swp  tree.yaml                   the names in the mount
 //!   survey-galaxy.asdf-1763650000-4711-1.files/   files made beside tree.yaml, after the end of the mount
 //!   survey-galaxy.asdf-1763650000-4711-1.rejected.yaml   0600: a refused text
-//!   history/                                      replaced texts, see `crate::history`
+//!   history/                                      replaced texts, see `asdf_file::history`
 //!   report-1763650000-4711.txt                    files that a mount kept at its end, until reported
 //! ```
 //!

@@ -9,10 +9,6 @@ use seekable::cache::Cache;
 use seekable::error::Kind;
 
 use super::*;
-use crate::container::Context;
-use crate::edit::Interruption;
-use crate::edit::recovery::RecoveryPolicy;
-use crate::edit::refusal::Refusal;
 use crate::local::location::Location;
 use crate::local::path::link::LinkPolicy;
 use crate::local::path::{LocalPath, OpenedDirectory};
@@ -20,10 +16,34 @@ use crate::mounted::file::saving::SaveEnd;
 use crate::overlay::lazy::LazyOverlay;
 use crate::overlay::naming::{Maker, Renaming};
 use crate::overlay::write_handle::{Caller, OpenFor, WriteHandle};
+use asdf_file::container::Context;
+use asdf_file::edit::recovery::RecoveryPolicy;
+use asdf_file::edit::refusal::Refusal;
 
 const OLD: &str = "Sample Galaxy";
 const MAKER: Maker = Maker { uid: 0, gid: 0, mode: 0o644 };
 const WRITING: OpenFor = OpenFor { writing: true, appending: false, truncating: true, only_new: false };
+
+/// Functions that run before and after each save, for another program to act.
+pub(super) struct Interruption {
+    pub(super) before: Box<dyn FnMut() + Send>,
+    pub(super) after: Box<dyn FnMut() + Send>,
+}
+
+impl std::fmt::Debug for Interruption {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Interruption").finish_non_exhaustive()
+    }
+}
+
+impl Overlay {
+    /// Runs one of the functions of the interruption, if a test has set one.
+    pub(super) fn interrupt(&self, function: fn(&mut Interruption) -> &mut Box<dyn FnMut() + Send>) {
+        if let Some(interruption) = &mut *self.interruption.lock().unwrap() {
+            function(interruption)();
+        }
+    }
+}
 
 /// The overlay of a copy of `examples/sample.asdf`.
 struct Test {
@@ -45,7 +65,7 @@ impl Test {
         let edits = Arc::new(EditContext::default());
         let context = Context::new(Arc::new(Cache::new(0)));
         let open_files = OpenFiles::new(
-            Arc::new(move |source| crate::format::open(source, &context)),
+            Arc::new(move |source| asdf_views::format::open(source, &context)),
             NonZeroUsize::MIN,
             RecoveryPolicy::Recover,
         );
@@ -93,11 +113,9 @@ impl Test {
         std::fs::read(&self.source).unwrap().starts_with(text.as_bytes())
     }
 
-    /// Runs `before` before each save of the file's editor, and `after` after it.
+    /// Runs `before` before each save of the file, and `after` after it.
     fn interrupt(&self, before: Box<dyn FnMut() + Send>, after: Box<dyn FnMut() + Send>) {
-        let mut editor = locked(&self.overlay.editor);
-        let opened = self.overlay.open_editor(&mut editor).unwrap();
-        opened.interruption = Some(Interruption { before, after });
+        *self.overlay.interruption.lock().unwrap() = Some(Interruption { before, after });
     }
 
     fn rename(&self, name: &str, new_name: &str) -> Result<()> {

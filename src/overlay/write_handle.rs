@@ -25,9 +25,9 @@ use seekable::sync::locked;
 
 use seekable::content::Content;
 
-use crate::edit::Editor;
 use crate::overlay::file::{Backing, Body, OverlayFile, Payer, Whole};
 use crate::overlay::{Overlay, OverlayState};
+use asdf_file::edit::Editor;
 
 /// Maximum size of a text in bytes; far beyond any tree.
 const MAX_TEXT: u64 = 1 << 40;

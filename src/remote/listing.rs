@@ -34,7 +34,7 @@ use super::retry::{self, eio};
 use super::shared::RemoteState;
 use super::url::{Address, RESERVED};
 use super::version;
-use crate::content::names::{ViewNames, original};
+use asdf_file::folder::names::{ViewNames, original};
 
 /// Maximum length of a page.
 const PAGE: usize = 16 << 20;

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use seekable::error::{Error, printable};
 use seekable::sync::locked;
 
-use crate::time::instant;
+use asdf_file::time::instant;
 
 /// Counters of all remote sources of a mount.
 #[derive(Debug, Default)]

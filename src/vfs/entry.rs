@@ -9,11 +9,11 @@ use seekable::error::Result;
 use seekable::source::{Source, SourceVersion};
 use seekable::sync::locked;
 
-use crate::info::page::gallery::GalleryPage;
 use crate::local::detect::{Detected, EntryForm, EntryPosition};
 use crate::local::stat::{FileKey, FileKind, Stat};
 use crate::mounted::serials::Serials;
 use crate::overlay::lazy::LazyOverlay;
+use asdf_views::info::page::gallery::GalleryPage;
 
 /// Time after the last change of a file for which another program may still be writing it.
 const REWRITTEN: Duration = Duration::from_secs(1);

@@ -11,8 +11,8 @@ use seekable::source::{Source, SourceStat, read_up_to};
 
 use seekable::content::{Content, Slice};
 
-use crate::container::{Block, Container, Defect, Fact, FactValue, Facts, Verified, Views};
-use crate::content::dir::Attributes;
+use asdf_file::container::{Block, Container, Defect, Fact, FactValue, Facts, Verified, Views};
+use asdf_file::folder::Attributes;
 
 /// Number of times that files were opened or verified.
 #[derive(Debug, Default)]

@@ -11,8 +11,6 @@ use seekable::sync::locked;
 
 use seekable::content::{Content, copy_from};
 
-use crate::info;
-use crate::info::page::gallery::{GalleryFacts, GalleryNames, GalleryPage};
 use crate::local::detect::{EntryForm, EntryPosition};
 use crate::local::location::Location;
 use crate::local::path::beside::reads_as_much;
@@ -22,6 +20,8 @@ use crate::vfs::entry::{Class, Entry};
 use crate::vfs::node::Ino;
 use crate::vfs::{Opener, Vfs};
 use crate::view::{ABOUT, PAGE};
+use asdf_views::info;
+use asdf_views::info::page::gallery::{GalleryFacts, GalleryNames, GalleryPage};
 
 /// The picture of a file.
 const PICTURE: &str = "preview.png";

@@ -10,7 +10,6 @@ use std::sync::{Arc, RwLock};
 
 use seekable::error::{Error, Result, errno};
 
-use crate::content::dir::{self, Dir};
 use crate::local::detect::{Detected, EntryForm};
 use crate::local::location::{Location, Name, OpenDir};
 use crate::local::stat::FileKind;
@@ -22,6 +21,8 @@ use crate::vfs::lookup::{ListedDir, ViewContent, ViewDir};
 use crate::vfs::node::{Ino, Inode};
 use crate::view::shown::is_file;
 use crate::view::{ABOUT, TREE};
+use asdf_file::folder;
+use asdf_file::folder::Dir;
 
 /// The number of positions before the names: those of `.` and `..`.
 const DOTS: u64 = 2;
@@ -151,7 +152,7 @@ impl Vfs {
                 (parent, names)
             }
             Inode::View(entry, mounted, view) => match self.shown(&entry, &mounted, &view)?.what {
-                dir::Node::Dir(_) => {
+                folder::Node::Dir(_) => {
                     (Ino::UNKNOWN, DirNames::View(ViewDir { entry, mounted, view: Some(view) }))
                 }
                 _ => return Err(errno(libc::ENOTDIR)),
@@ -220,7 +221,7 @@ impl Vfs {
     fn list_view(&self, parent: &ViewDir, from: u64, attrs: bool, take: Take<'_>) -> Result<Option<u64>> {
         let Some(listed) = self.listed(parent)? else { return Ok(None) };
         let serial = listed.parent.serial();
-        let found = |name: &OsStr, kind: dir::EntryKind| -> Result<Looked> {
+        let found = |name: &OsStr, kind: folder::EntryKind| -> Result<Looked> {
             if attrs {
                 return self.item_of_view(&listed, name, kind_of(kind));
             }
@@ -472,10 +473,10 @@ impl<'a> Handout<'a> {
     }
 }
 
-fn kind_of(kind: dir::EntryKind) -> FileKind {
+fn kind_of(kind: folder::EntryKind) -> FileKind {
     match kind {
-        dir::EntryKind::Dir => FileKind::Directory,
-        dir::EntryKind::File => FileKind::File,
-        dir::EntryKind::Link => FileKind::Link,
+        folder::EntryKind::Dir => FileKind::Directory,
+        folder::EntryKind::File => FileKind::File,
+        folder::EntryKind::Link => FileKind::Link,
     }
 }

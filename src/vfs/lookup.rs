@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use seekable::error::{self, Error, Result, errno};
 
-use crate::content::dir::{self, Dir};
 use crate::mounted::file::MountedFile;
 use crate::mounted::generation::HeldGeneration;
 use crate::overlay;
@@ -15,6 +14,8 @@ use crate::vfs::node::{Ino, Inode, NodeState, ViewNode};
 use crate::vfs::write::writing;
 use crate::view::root::RootDir;
 use crate::view::{ABOUT, TREE};
+use asdf_file::folder;
+use asdf_file::folder::Dir;
 
 /// The result of a lookup.
 #[derive(Debug)]
@@ -56,7 +57,7 @@ type MountedGeneration = (Arc<MountedFile>, HeldGeneration);
 #[derive(Debug)]
 pub(crate) struct ViewContent {
     pub(crate) held: HeldGeneration,
-    pub(crate) what: dir::Node,
+    pub(crate) what: folder::Node,
 }
 
 impl From<Inode> for FoundNode {
@@ -249,7 +250,7 @@ impl Vfs {
         };
         confirm_content(&held, view)?;
         match root.find(&view.path())? {
-            Some(dir::Node::Dir(found)) => Ok(Some(ListedDir { parent, held, dir: found })),
+            Some(folder::Node::Dir(found)) => Ok(Some(ListedDir { parent, held, dir: found })),
             Some(_) => Err(errno(libc::ENOTDIR)),
             None => Err(no_entry()),
         }

@@ -12,12 +12,13 @@ use std::sync::{Arc, Mutex, Weak};
 
 use seekable::sync::locked;
 
-use crate::content::dir::{self, RenewalKey};
 use crate::local::stat::Time;
 use crate::mounted::file::MountedFile;
 use crate::mounted::generation::{Generation, HeldGeneration};
 use crate::overlay::file::OverlayFile;
 use crate::vfs::entry::{Class, Entry};
+use asdf_file::folder;
+use asdf_file::folder::RenewalKey;
 
 /// An inode number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -87,7 +88,7 @@ pub(crate) struct NodeState {
     saves: u64,
     outside_changes: u64,
     lineage: u64,
-    pub(crate) kind: dir::EntryKind,
+    pub(crate) kind: folder::EntryKind,
     /// Key by which the bytes are compared with those of another generation; `None` for a directory or link.
     renewal: Option<RenewalKey>,
     /// True for a file that no save changes.
@@ -99,7 +100,7 @@ pub(crate) struct NodeState {
 }
 
 impl NodeState {
-    pub(crate) fn new(held: &HeldGeneration, shown: &dir::Node) -> Self {
+    pub(crate) fn new(held: &HeldGeneration, shown: &folder::Node) -> Self {
         let can_be_saved = held.container().is_ok_and(|container| container.is_editable());
         let state = Self {
             generation: Arc::downgrade(held.generation()),
@@ -116,9 +117,9 @@ impl NodeState {
             mtime: held.mtime(),
         };
         match shown {
-            dir::Node::Dir(_) => state,
-            dir::Node::Link(text) => Self { size: text.len() as u64, ..state },
-            dir::Node::File(file) => Self {
+            folder::Node::Dir(_) => state,
+            folder::Node::Link(text) => Self { size: text.len() as u64, ..state },
+            folder::Node::File(file) => Self {
                 renewal: Some(file.renewal.key()),
                 outlasts_saves: !can_be_saved || file.renewal.outlasts_saves(),
                 is_readable: file.content.is_ok(),
@@ -191,7 +192,7 @@ impl ViewNode {
     /// True for a file if a save may give its name to another node.
     pub(crate) fn is_changed_by_saves(&self) -> bool {
         let shown = locked(&self.shown);
-        shown.as_ref().is_some_and(|shown| shown.kind == dir::EntryKind::File && !shown.outlasts_saves)
+        shown.as_ref().is_some_and(|shown| shown.kind == folder::EntryKind::File && !shown.outlasts_saves)
     }
 
     /// Returns the generation that has the file's bytes, if it still exists.
@@ -430,7 +431,7 @@ mod tests {
             saves: 0,
             outside_changes: 0,
             lineage: 0,
-            kind: dir::EntryKind::File,
+            kind: folder::EntryKind::File,
             renewal: Some(RenewalKey::WhileSame(1, 2)),
             outlasts_saves: true,
             is_readable,

@@ -8,7 +8,6 @@ use seekable::sync::locked;
 
 use seekable::content::{Content, SharedBytes, Soundness};
 
-use crate::content::dir::{self, Dir, File, Keeping, Renewal, RenewalKey};
 use crate::mounted::file::MountedFile;
 use crate::mounted::file::verification::are_proven;
 use crate::mounted::generation::HeldGeneration;
@@ -19,6 +18,8 @@ use crate::vfs::kernel_cache::{KernelCache, Pages, ReadBytes};
 use crate::vfs::node::{Ino, ViewNode};
 use crate::vfs::read_sizes::{FirstReads, ReadSizes};
 use crate::view::status::Writing;
+use asdf_file::folder;
+use asdf_file::folder::{Dir, File, Keeping, Renewal, RenewalKey};
 
 /// Contents up to this size, in bytes, are read through the kernel's cache, which is faster for
 /// many small reads. A larger stored content bypasses it, unless it was read in small pieces before: its bytes
@@ -342,7 +343,7 @@ impl Reading<'_> {
 fn renewed(mounted: &Arc<MountedFile>, newest: HeldGeneration, view: &ViewNode, shown: &Now) -> Result<Now> {
     // Only the root's status uses `Writing`, and the status is not read here.
     let root = mounted.root(&newest, Writing::default);
-    let Some(dir::Node::File(mut file)) = root.find(&view.path())? else {
+    let Some(folder::Node::File(mut file)) = root.find(&view.path())? else {
         return Err(rewritten());
     };
     let content = file.content.clone()?;

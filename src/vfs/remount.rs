@@ -12,8 +12,8 @@ use seekable::error::{Error, Kind, Result, errno};
 use seekable::sync::locked;
 
 use crate::overlay::Overlay;
-use crate::time::instant;
 use crate::vfs::Vfs;
+use asdf_file::time::instant;
 
 impl Vfs {
     /// Makes the mount read-only, or writable again. The outcome is also an attribute of the root.

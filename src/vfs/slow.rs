@@ -8,7 +8,6 @@ use std::ffi::OsStr;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-use crate::content::dir::Dir;
 pub(crate) use crate::local::mounts::Stalling;
 use crate::mounted::file::MountedFile;
 use crate::vfs::Vfs;
@@ -16,6 +15,7 @@ use crate::vfs::entry::{Class, Entry};
 use crate::vfs::node::{Ino, Inode};
 use crate::view::status::Writing;
 use crate::view::{PAGE, TREE};
+use asdf_file::folder::Dir;
 
 /// The subject of a request about a node.
 #[derive(Clone, Copy, Debug)]

@@ -12,9 +12,6 @@ use asdf_tree::product::FileSummary;
 use lru::LruCache;
 use seekable::error::{self, Error, Result, in_shell};
 
-use crate::container::{Container, Severity};
-use crate::edit::recovery::RecoveryPolicy;
-use crate::info::{self, InfoForm};
 use crate::local::detect::{Detected, EntryForm, EntryPosition, FormatDetector};
 use crate::local::location::Location;
 use crate::local::mounts::Stalling;
@@ -31,6 +28,10 @@ use crate::vfs::entry::{Class, Entry};
 use crate::vfs::kernel_cache::KernelCache;
 use crate::vfs::node::{Inode, KnownNodes};
 use crate::vfs::{Options, Vfs};
+use asdf_file::container::{Container, Severity};
+use asdf_file::edit::recovery::RecoveryPolicy;
+use asdf_views::info;
+use asdf_views::info::InfoForm;
 
 /// Maximum time that the start of a mount waits for the search for damage. The blocks of a large file may
 /// take longer to find.

@@ -9,9 +9,6 @@ use std::sync::Arc;
 
 use seekable::error::{Result, errno};
 
-use crate::container::Verified;
-use crate::content::dir::{self, Attributes};
-use crate::format::endings::by_ending;
 use crate::mounted::file::MountedFile;
 use crate::mounted::generation::Parsed;
 use crate::overlay::file::OverlayFile;
@@ -19,6 +16,10 @@ use crate::overlay::xattr::{self, XattrCondition};
 use crate::vfs::Vfs;
 use crate::vfs::entry::Class;
 use crate::vfs::node::{Ino, Inode};
+use asdf_file::container::Verified;
+use asdf_file::folder;
+use asdf_file::folder::Attributes;
+use asdf_views::format::endings::by_ending;
 
 /// Last part of the name of the attribute that checks a block's checksum.
 const VERIFIED: &str = "verified";
@@ -139,7 +140,7 @@ impl Vfs {
         if name.as_bytes().ends_with(VERIFIED.as_bytes())
             && let Inode::View(entry, mounted, view) = self.node(ino)?
             && name == &*format!("user.{}.{VERIFIED}", mounted.opened()?.container()?.format())
-            && let dir::Node::File(file) = self.shown(&entry, &mounted, &view)?.what
+            && let folder::Node::File(file) = self.shown(&entry, &mounted, &view)?.what
             && !file.blocks.is_empty()
         {
             return Ok(verified(mounted, file.blocks));
@@ -212,7 +213,7 @@ impl Vfs {
     fn xattrs(&self, ino: Ino) -> Result<Attributes> {
         let mut list = match self.node(ino)? {
             Inode::View(entry, mounted, view) => match self.shown_now(&entry, &mounted, &view)?.what {
-                dir::Node::File(file) => file.attributes.map_or_else(Vec::new, |attributes| attributes()),
+                folder::Node::File(file) => file.attributes.map_or_else(Vec::new, |attributes| attributes()),
                 _ => Vec::new(),
             },
             Inode::Entry(entry) => match &entry.class {

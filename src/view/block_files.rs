@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use seekable::error::Result;
 
-use crate::container::{Block, Container, Facts};
-use crate::content::dir::{Attributes, Dir, EntryKind, File, Keeping, Node, Renewal, Signature};
+use asdf_file::container::{Block, Container, Facts};
+use asdf_file::folder::{Attributes, Dir, EntryKind, File, Keeping, Node, Renewal, Signature};
 
 /// The directory of a container's blocks. The names are numbers, so no list of them is held.
 #[derive(Debug)]

@@ -20,7 +20,7 @@ use seekable::error::Result;
 
 use seekable::content::{Content, copy_from, is_printable};
 
-use crate::container::{ArrayPaths, Block, Container, FactValue, Facts, Verified};
+use asdf_file::container::{ArrayPaths, Block, Container, FactValue, Facts, Verified};
 
 /// Bytes per line, including the line break.
 const LINE: usize = 80;
@@ -243,8 +243,8 @@ fn quoted(text: &str, room: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::container::{Defect, Fact, Views};
     use crate::view::status::{Status, Writing};
+    use asdf_file::container::{Defect, Fact, Views};
     use seekable::content::read_exact_at;
     use seekable::error::Error;
     use seekable::source::{Source, SourceStat};
@@ -303,7 +303,7 @@ mod tests {
             Ok(Verified::None)
         }
         fn defects(&self) -> Vec<Defect> {
-            let severity = crate::container::Severity::Damage;
+            let severity = asdf_file::container::Severity::Damage;
             vec![Defect { severity, offset: 7, block: Some(2), what: "it: is 'bad'\n".into() }; 1002]
         }
         fn source(&self) -> &Arc<dyn Source> {

@@ -7,9 +7,9 @@ use seekable::error::{Error, Result};
 
 use seekable::content::{Content, copy_from, read_exact_at};
 
-use crate::content::dir::{Dir, EntryKind, File, Node, Renewal, Signature};
-use crate::edit::context::SaveTarget;
-use crate::history::{Digest, History, Save};
+use asdf_file::edit::context::SaveTarget;
+use asdf_file::folder::{Dir, EntryKind, File, Node, Renewal, Signature};
+use asdf_file::history::{Digest, History, Save};
 
 /// A callback that returns the mounted file.
 pub(crate) type FindTarget = Arc<dyn Fn() -> Result<SaveTarget> + Send + Sync>;

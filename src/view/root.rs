@@ -8,15 +8,17 @@ use seekable::error::Result;
 
 use seekable::content::Text;
 
-use crate::container::Container;
-use crate::content::dir::{Dir, EntryKind, File, Node, Renewal};
-use crate::history::History;
-use crate::info::page::{self, PageMemo};
-use crate::info::{self, InfoForm};
 use crate::view::block_files::BlockFiles;
 use crate::view::blocks::{BlockTable, KnownChecks};
 use crate::view::history::{FindTarget, HistoryDir};
 use crate::view::{ABOUT, BLOCKS, HISTORY, INFO, PAGE, STATISTICS, STATUS, ShownViews, TABLE, TREE};
+use asdf_file::container::Container;
+use asdf_file::folder::{Dir, EntryKind, File, Node, Renewal};
+use asdf_file::history::History;
+use asdf_views::info;
+use asdf_views::info::InfoForm;
+use asdf_views::info::page;
+use asdf_views::info::page::PageMemo;
 
 /// A callback that creates the text of `status.yaml` or `stats.yaml`.
 type MakeText = Arc<dyn Fn() -> Text + Send + Sync>;

@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 
-use crate::format::view_names;
+use asdf_views::format::view_names;
 
 /// True if the view of this name is a file beside `tree.yaml`.
 pub(crate) fn is_file(name: &OsStr) -> bool {

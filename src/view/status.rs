@@ -5,8 +5,8 @@ use std::path::Path;
 use seekable::error::Error;
 use serde::Serialize;
 
-use crate::container::{Container, Defect};
-use crate::format::shown;
+use asdf_file::container::{Container, Defect};
+use asdf_views::format::shown;
 
 /// Maximum number of defects that are listed; further ones are only counted.
 const LISTED: usize = 1000;

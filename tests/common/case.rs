@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use asdf_mount::internals::format::view_names;
+use asdf_views::format::view_names;
 
 use crate::common::asdf::{AsdfBuilder, Block, sample};
 use crate::common::mount::{Mounted, fresh_folder};

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use asdf_file::edit::Target;
 use asdf_mount::Result;
-use asdf_mount::internals::format::asdf::edit::Target;
 
 use crate::dice::Dice;
 use crate::files::block;

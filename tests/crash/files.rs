@@ -1,6 +1,6 @@
 //! Small ASDF files, and their expected bytes after a save.
 
-use asdf_mount::internals::format::asdf::edit::SaveOptions;
+use asdf_file::edit::SaveOptions;
 
 pub(crate) const MARKER: &[u8] = b"#ASDF BLOCK INDEX";
 

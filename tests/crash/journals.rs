@@ -3,9 +3,9 @@
 use std::ffi::OsStr;
 use std::path::Path;
 
+use asdf_file::edit::recovery::SaveSide;
+use asdf_file::edit::{SaveOptions, SavePlan};
 use asdf_mount::Kind;
-use asdf_mount::internals::format::asdf::edit::{SaveOptions, SavePlan};
-use asdf_mount::internals::format::recovery::SaveSide;
 use seekable::source::storage::Storage;
 
 use crate::cases::{blocks, open, source};

@@ -16,8 +16,8 @@
 
 use std::time::{Duration, Instant};
 
+use asdf_file::edit::SavePlan as Plan;
 use asdf_mount::Kind;
-use asdf_mount::internals::format::asdf::edit::SavePlan as Plan;
 
 use crate::cases::{open, source};
 use crate::dice::Dice;

@@ -16,7 +16,8 @@ use std::sync::Arc;
 
 use crate::common::md5;
 use crate::shown::{context, file, open, read, view, whole};
-use asdf_mount::internals::format::{self, Block, Container, Verified};
+use asdf_file::container::{Block, Container, Verified};
+use asdf_views::format;
 use seekable::content::Soundness;
 use seekable::source::FileSource;
 use serde_json::Value;

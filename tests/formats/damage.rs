@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use asdf_mount::internals::format::{self, Context};
+use asdf_views::format;
+
+use asdf_file::container::Context;
 use seekable::cache::Cache;
 
 use crate::common::asdf::{AsdfBuilder, Block, Built, Index, sample};

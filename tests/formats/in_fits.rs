@@ -5,8 +5,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use asdf_mount::internals::content::dir::{Dir, Node};
-use asdf_mount::internals::format::{self, Container, Context};
+use asdf_file::container::{Container, Context};
+use asdf_file::folder::{Dir, Node};
+use asdf_views::format;
 use seekable::cache::Cache;
 use seekable::source::FileSource;
 use serde_json::Value;

@@ -124,7 +124,7 @@ fn a_stream_is_the_last_block() {
 
 #[test]
 fn checksums_by_either_rule() {
-    use asdf_mount::internals::format::Verified;
+    use asdf_file::container::Verified;
     for (checksum, wanted) in [
         (Checksum::Stored, Verified::Stored),
         (Checksum::Decoded, Verified::Decoded),

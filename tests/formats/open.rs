@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use asdf_file::container::{Container, Context};
 use asdf_mount::Result;
-use asdf_mount::internals::format::{self, Container, Context};
+use asdf_views::format;
 use seekable::cache::Cache;
 use seekable::content::Content;
 use seekable::source::FileSource;

@@ -3,8 +3,8 @@
 use std::ffi::OsStr;
 use std::sync::Arc;
 
-use asdf_mount::internals::content::dir::Node;
-use asdf_mount::internals::format::Container;
+use asdf_file::container::Container;
+use asdf_file::folder::Node;
 
 use crate::open::{Opened, open};
 

@@ -6,9 +6,10 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use asdf_mount::internals::content::dir::Node;
-use asdf_mount::internals::format::{self, Container, Context};
+use asdf_file::container::{Container, Context};
+use asdf_file::folder::Node;
 use asdf_mount::internals::remote::{Address, Remote, RemoteOptions, Trust};
+use asdf_views::format;
 use seekable::cache::Cache;
 use seekable::content::Content;
 

@@ -3,9 +3,10 @@
 use std::ffi::OsStr;
 use std::sync::Arc;
 
-use asdf_mount::internals::content::dir::{File, Node};
-use asdf_mount::internals::format::{self, Container, Context};
+use asdf_file::container::{Container, Context};
+use asdf_file::folder::{File, Node};
 use asdf_mount::{Error, Result};
+use asdf_views::format;
 use seekable::cache::Cache;
 use seekable::content::Content;
 use seekable::source::MemorySource;

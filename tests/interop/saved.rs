@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use asdf_mount::internals::format::asdf::edit::check::{Old, Validation, check};
+use asdf_file::edit::check::{Old, Validation, check};
 
 use crate::common::asdf::{AsdfBuilder, Block};
 use crate::common::mount::fresh_folder;

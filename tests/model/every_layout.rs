@@ -1,7 +1,7 @@
 //! Files of every layout can be saved, or are refused with a reason and left unchanged.
 
+use asdf_file::edit::{Indexed, SaveOptions, SavePlan};
 use asdf_mount::Kind;
-use asdf_mount::internals::format::asdf::edit::{Indexed, SaveOptions, SavePlan};
 
 use crate::cases::{open, source};
 use crate::files::{MARKER, block, index, text};

@@ -1,6 +1,6 @@
 //! Random saves, crashes and remounts compared with a model: a text, blocks, an index.
 
-use asdf_mount::internals::format::asdf::edit::{SaveOptions, SavePlan};
+use asdf_file::edit::{SaveOptions, SavePlan};
 
 use crate::cases::{blocks, crashes, open, source};
 use crate::dice::Dice;

@@ -6,8 +6,8 @@ use std::sync::Mutex;
 
 use seekable::sync::locked;
 
-use crate::format;
 use crate::local::location::Location;
+use asdf_views::format;
 
 /// Maximum number of remembered exceptions.
 const EXCEPTIONS: usize = 4096;

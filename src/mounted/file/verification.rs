@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use seekable::error::{Error, Result};
 
-use crate::container::Verified;
 use crate::mounted::file::MountedFile;
 use crate::mounted::generation::{HeldGeneration, Parsed};
 use crate::mounted::verify::Verify;
+use asdf_file::container::Verified;
 
 /// Maximum size of a block, in bytes, that is checked after another program changed the file. Checking a block of this
 /// size takes half a second.

@@ -32,8 +32,8 @@ use seekable::user_dirs;
 
 use super::Usage;
 use super::places::{BytePlace, BytePlaces};
-use crate::container::Container;
 use crate::local::location::Location;
+use asdf_file::container::Container;
 
 /// Maximum size of a copy that is held in memory, in bytes. A larger copy goes to an unnamed file.
 const IN_MEMORY: u64 = 1 << 20;

@@ -325,7 +325,7 @@ fn a_source_of_nothing_is_no_source() {
 fn a_block_of_a_file_that_was_emptied_just_now_is_not_an_empty_one() {
     let mut test = Test::new();
     let context = Context::new(Arc::new(Cache::new(0)));
-    test.options.opener = Arc::new(move |source| crate::format::open(source, &context));
+    test.options.opener = Arc::new(move |source| asdf_views::format::open(source, &context));
     let sizes = [5_u64; 3].map(u64::to_be_bytes).concat();
     let header = [b"\xd3BLK\0\x30\0\0\0\0\0\0\0\0", &sizes[..], &[0; 16], b"hello"].concat();
     let path = test.write("a.asdf", [b"#ASDF 1.0.0\n...\n", &header[..]].concat());

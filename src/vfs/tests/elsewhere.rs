@@ -100,7 +100,7 @@ fn a_writable_mount_writes_to_no_file_elsewhere() {
     let mut test = Test::new();
     let server = server();
     let context = Context::new(Arc::new(Cache::new(0)));
-    test.options.opener = Arc::new(move |source| crate::format::open(source, &context));
+    test.options.opener = Arc::new(move |source| asdf_views::format::open(source, &context));
     let sample = fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/sample.asdf")).unwrap();
     server.put("a.asdf", sample.clone());
     let sources = [Named::Local(test.write("local.asdf", sample)), Named::Elsewhere(server.place("a.asdf"))];

@@ -19,7 +19,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use asdf_mount::internals::format::asdf::edit::SavePlan;
+use asdf_file::edit::SavePlan;
 use seekable::source::Identity;
 use seekable::source::storage::{Meta, Storage};
 

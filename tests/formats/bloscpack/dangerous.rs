@@ -2,8 +2,8 @@
 
 use std::io::Write;
 
+use asdf_file::container::Severity;
 use asdf_mount::Kind;
-use asdf_mount::internals::format::Severity;
 
 use super::{block, file, open, read, view, whole};
 use crate::common::bloscpack_builder::{Pack, checksum, stored};

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use asdf_mount::internals::content::dir::Node;
-use asdf_mount::internals::format::bloscpack::header::Header;
-use asdf_mount::internals::format::bloscpack::map::ChunkMap;
+use asdf_file::folder::Node;
+use asdf_views::format::bloscpack::header::Header;
+use asdf_views::format::bloscpack::map::ChunkMap;
 use seekable::content::{Content, Soundness};
 use seekable::source::{MemorySource, Source};
 

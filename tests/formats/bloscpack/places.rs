@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use asdf_file::container::{Context, Severity};
 use asdf_mount::Kind;
-use asdf_mount::internals::format::{Context, Severity};
 use seekable::cache::Cache;
 use seekable::content::Soundness;
 
@@ -245,7 +245,7 @@ fn a_checksum_is_computed_once() {
     let source = CountedSource::new(pack.build());
     // The cache has no memory, so decoded data are not kept.
     let context = Context::new(Arc::new(Cache::with_threads(0, 1)));
-    let container = asdf_mount::internals::format::open(source.clone(), &context).unwrap();
+    let container = asdf_views::format::open(source.clone(), &context).unwrap();
     let content = block(&*container, 0).content.unwrap();
     for at in (0..LEN).step_by(1 << 20) {
         assert_eq!(content.read_at(at, &mut [0; 9]).unwrap(), 9);

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use asdf_mount::internals::format::{self, Container, REFERENCES};
+use asdf_views::format;
+
+use asdf_file::container::{Container, REFERENCES};
 use seekable::source::FileSource;
 use serde_json::Value;
 

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use asdf_mount::internals::format::{self, Context};
+use asdf_views::format;
+
+use asdf_file::container::Context;
 use seekable::cache::Cache;
 
 use super::walked::{at, bytes, folder, names, open};
@@ -27,7 +29,7 @@ fn exchanged(built: &Built, one: usize, other: usize) -> Built {
     built.clone().set(one, LOCATION, location(other)).set(other, LOCATION, location(one))
 }
 
-fn last_byte(container: &Arc<dyn asdf_mount::internals::format::Container>, path: &str) -> u8 {
+fn last_byte(container: &Arc<dyn asdf_file::container::Container>, path: &str) -> u8 {
     *bytes(container, path).last().unwrap()
 }
 

@@ -1,7 +1,7 @@
 //! Crafted files: each is refused with a reason, or only the damaged part can't be read.
 
-use asdf_mount::internals::content::dir::{EntryKind, Node};
-use asdf_mount::internals::format::{Container, Defect, Severity};
+use asdf_file::container::{Container, Defect, Severity};
+use asdf_file::folder::{EntryKind, Node};
 use seekable::source::FileSource;
 use std::sync::Arc;
 
@@ -298,10 +298,9 @@ fn a_file_that_is_cut_short_under_its_reader_gives_errors() {
     for len in [0, 100, 256, 300, built.index as u64, built.bytes.len() as u64 - 1] {
         std::fs::write(&path, &built.bytes).unwrap();
         let source = Arc::new(FileSource::open(&path).unwrap());
-        let context =
-            asdf_mount::internals::format::Context::new(Arc::new(seekable::cache::Cache::new(1 << 20)));
-        let before = asdf_mount::internals::format::open(source.clone(), &context).unwrap();
-        let after = asdf_mount::internals::format::open(source, &context).unwrap();
+        let context = asdf_file::container::Context::new(Arc::new(seekable::cache::Cache::new(1 << 20)));
+        let before = asdf_views::format::open(source.clone(), &context).unwrap();
+        let after = asdf_views::format::open(source, &context).unwrap();
         let chunk = file(&before, "arrays/frames/7/c.npy").content.unwrap();
         std::fs::File::options().write(true).open(&path).unwrap().set_len(len).unwrap();
         // Parts of the index that were read before stay known.

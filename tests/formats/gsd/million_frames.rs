@@ -4,8 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use asdf_file::container::Context;
 use asdf_mount::Result;
-use asdf_mount::internals::format::{self, Context};
+use asdf_views::format;
 use seekable::cache::Cache;
 use seekable::source::{Source, SourceStat, SourceVersion};
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 
-use asdf_mount::internals::content::names::original;
+use asdf_file::folder::names::original;
 
 use super::crafted::is_of_series;
 use super::walked::{bytes, folder, names, npy, open, walk};

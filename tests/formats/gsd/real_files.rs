@@ -5,8 +5,8 @@ use std::fs;
 use std::path::PathBuf;
 
 use crate::common::md5;
-use asdf_mount::internals::content::dir::EntryKind;
-use asdf_mount::internals::format::Defect;
+use asdf_file::container::Defect;
+use asdf_file::folder::EntryKind;
 use serde_json::Value;
 
 use super::walked::{at, bytes, folder, names, open, walk};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use asdf_mount::internals::format::Container;
+use asdf_file::container::Container;
 
 use super::walked::{at, bytes, file, folder, npy, open, walk};
 use crate::common::dice::Dice;

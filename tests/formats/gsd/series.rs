@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use asdf_mount::internals::content::dir::Node;
-use asdf_mount::internals::format::Container;
+use asdf_file::container::Container;
+use asdf_file::folder::Node;
 
 use super::walked::{at, bytes, file, folder, npy, open, walk};
 use crate::common::dice::Dice;

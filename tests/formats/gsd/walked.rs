@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::sync::Arc;
 
+use asdf_file::container::{Container, Context};
+use asdf_file::folder::{Dir, EntryKind, File, Node};
 use asdf_mount::Result;
-use asdf_mount::internals::content::dir::{Dir, EntryKind, File, Node};
-use asdf_mount::internals::format::{self, Container, Context};
+use asdf_views::format;
 use seekable::cache::Cache;
 use seekable::source::MemorySource;
 
@@ -85,5 +86,5 @@ pub(crate) fn walk(folder: &dyn Dir) -> BTreeMap<String, File> {
 
 /// Returns an array as numpy saves it.
 pub(crate) fn npy(descr: &str, shape: &[u64], data: &[u8]) -> Vec<u8> {
-    [&asdf_mount::internals::content::npy::header(descr, false, shape)[..], data].concat()
+    [&asdf_file::array::npy::header(descr, false, shape)[..], data].concat()
 }

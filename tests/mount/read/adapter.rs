@@ -17,7 +17,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread::{JoinHandle, sleep};
 use std::time::Duration;
 
-use asdf_mount::internals::format::{Block, Container, Context, Defect, Fact, Facts, Verified, Views};
+use asdf_file::container::{Block, Container, Context, Defect, Fact, Facts, Verified, Views};
 use asdf_mount::internals::fuse::{Adapter, KernelNotifier};
 use asdf_mount::internals::mounted::verify::Verify;
 use asdf_mount::internals::named::Named;

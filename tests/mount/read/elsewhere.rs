@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::thread::{sleep, spawn};
 use std::time::Duration;
 
-use asdf_mount::internals::format::Context;
+use asdf_file::container::Context;
 use asdf_mount::internals::named::Named;
 use asdf_mount::internals::vfs::{Options, Vfs};
 use seekable::cache::Cache;

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::thread::sleep;
 use std::time::Duration;
 
+use asdf_file::container::Container;
 use asdf_mount::Result;
-use asdf_mount::internals::format::Container;
 use asdf_mount::internals::mounted::verify::Verify;
 use seekable::source::Source;
 

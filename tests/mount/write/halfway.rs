@@ -10,9 +10,9 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
+use asdf_file::edit::recovery::SaveSide;
+use asdf_file::edit::{SaveOptions, SavePlan, Target};
 use asdf_mount::Kind;
-use asdf_mount::internals::format::asdf::edit::{SaveOptions, SavePlan, Target};
-use asdf_mount::internals::format::recovery::SaveSide;
 use seekable::source::storage::{Extents, HeldDir, Meta, Storage, System, Watch};
 
 use crate::common::disk::{Disk, run, write_sparse};

@@ -8,9 +8,9 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use asdf_mount::internals::format::Context;
-use asdf_mount::internals::format::asdf::edit::{Indexed, SaveOptions, SavePlan, Target};
-use asdf_mount::internals::format::editor::DeviceLimits;
+use asdf_file::container::Context;
+use asdf_file::edit::context::DeviceLimits;
+use asdf_file::edit::{Indexed, SaveOptions, SavePlan, Target};
 use asdf_mount::{Kind, Result};
 use seekable::cache::Cache;
 use seekable::source::FileSource;
@@ -69,7 +69,7 @@ pub(crate) fn parts() -> Parts {
 fn assert_sound(path: &Path, parts: &Parts) {
     let context = Context::new(std::sync::Arc::new(Cache::new(1 << 20)));
     let source = std::sync::Arc::new(FileSource::open(path).unwrap());
-    let container = asdf_mount::internals::format::open(source, &context).unwrap();
+    let container = asdf_views::format::open(source, &context).unwrap();
     assert_eq!(container.block_count().unwrap(), parts.blocks.len());
     assert_eq!(container.defects(), []);
     assert_eq!(container.tree().len(), parts.text.len() as u64);

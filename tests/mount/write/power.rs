@@ -14,7 +14,7 @@ use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, UNIX_EPOCH};
 
-use asdf_mount::internals::format::asdf::edit::Target;
+use asdf_file::edit::Target;
 use fuser::{
     Config, Errno, FileAttr, FileHandle, FileType, Filesystem, Generation, INodeNo, LockOwner, OpenFlags,
     ReplyAttr, ReplyData, ReplyEmpty, ReplyEntry, ReplyWrite, Request, Session, SessionACL, WriteFlags,

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::fs::{self, File};
 
-use asdf_mount::internals::format::asdf::edit::SaveOptions;
+use asdf_file::edit::SaveOptions;
 
 use crate::common::disk::Disk;
 use crate::common::mount::program;

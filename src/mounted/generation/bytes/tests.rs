@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use seekable::cache::Cache;
 
 use super::*;
-use crate::container::Context;
 use crate::local::path::link::LinkPolicy;
 use crate::local::path::{LocalPath, OpenedDirectory};
+use asdf_file::container::Context;
 
 const HEAD: &[u8] = b"#ASDF 1.0.0\n%YAML 1.1\n---\na: 1\n...\n";
 /// Size of the file, and the offset of bytes that no save writes.
@@ -52,7 +52,7 @@ impl Test {
     fn generation(&self) -> (Arc<GenerationSource>, Arc<dyn Container>) {
         let source = self.bytes.generation(Arc::default()).unwrap();
         let context = Context::new(Arc::new(Cache::with_threads(0, 1)));
-        let container = crate::format::open(source.clone(), &context).unwrap();
+        let container = asdf_views::format::open(source.clone(), &context).unwrap();
         source.note_parsed(&container);
         (source, container)
     }

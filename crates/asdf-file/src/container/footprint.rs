@@ -1,0 +1,190 @@
+//! The part of the sky that an image covers.
+
+use std::ops::RangeInclusive;
+
+use super::healpix::{self, Direction, Region, angle};
+
+/// Number of points on each side of the border. It is even.
+const POINTS: usize = 16;
+/// Maximum distance of the border from the middle of the image, as cosine: 80 degrees.
+const MIN_COSINE: f64 = 0.17;
+
+/// The part of the sky that an image covers, as the catalogue describes it.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+pub struct Footprint {
+    /// The path of the image, as in `arrays/`.
+    pub path: String,
+    /// Right ascension and declination in ICRS of the corners of the image, in degrees: those of its first and last
+    /// row at its first column, then those at its last column, backwards.
+    pub corners: [[f64; 2]; 4],
+    /// First and last cell of each range of HEALPix cells of order 10, nested, that the image touches.
+    pub healpix: Vec<[u64; 2]>,
+}
+
+impl Footprint {
+    /// Describes an image by the directions of its pixels in ICRS. `rectangle` holds the intervals of x and y.
+    /// `None` if a pixel on its border has no direction, or if it covers almost half of the sky.
+    pub fn of_image(
+        path: String,
+        rectangle: [[f64; 2]; 2],
+        sky: &dyn Fn([f64; 2]) -> Option<Direction>,
+    ) -> Option<Self> {
+        let [[left, right], [low, high]] = rectangle;
+        let pixel_corners = [[left, low], [left, high], [right, high], [right, low]];
+        let mut points = Vec::with_capacity(4 * POINTS);
+        for (n, from) in pixel_corners.iter().enumerate() {
+            let to = pixel_corners[(n + 1) % 4];
+            for step in 0..POINTS {
+                let part = step as f64 / POINTS as f64;
+                points.push(sky([from[0] + part * (to[0] - from[0]), from[1] + part * (to[1] - from[1])])?);
+            }
+        }
+        let middle = sky([f64::midpoint(left, right), f64::midpoint(low, high)])?;
+        let border = Border::new(middle, points)?;
+        let ranges = healpix::cells(&border);
+        let corners = [0, 1, 2, 3].map(|n| degrees(border.points[n * POINTS]));
+        let ends = |range: &RangeInclusive<u64>| [*range.start(), *range.end()];
+        Some(Self { path, corners, healpix: ranges.iter().map(ends).collect() })
+    }
+}
+
+/// The border of an image: a polygon on the sky around the middle of the image.
+struct Border {
+    middle: Direction,
+    points: Vec<Direction>,
+    /// The largest distance of a point from the middle, in radians.
+    radius: f64,
+    /// How far the border may be from the polygon, in radians.
+    bend: f64,
+}
+
+impl Border {
+    fn new(middle: Direction, points: Vec<Direction>) -> Option<Self> {
+        let is_near = |point: &Direction| dot(*point, middle) > MIN_COSINE;
+        if !points.iter().all(is_near) {
+            return None;
+        }
+        let radius = points.iter().map(|point| angle(*point, middle)).fold(0.0, f64::max);
+        // The bend of the border between every other point is at least that between all points.
+        let mut bend = 0.0_f64;
+        for n in (0..points.len()).step_by(2) {
+            let end = points[(n + 2) % points.len()];
+            bend = bend.max(distance(points[n + 1], points[n], end));
+        }
+        Some(Self { middle, points, radius, bend })
+    }
+
+    fn sides(&self) -> impl Iterator<Item = [Direction; 2]> {
+        let ends = self.points.iter().cycle().skip(1);
+        self.points.iter().zip(ends).map(|(from, to)| [*from, *to])
+    }
+}
+
+impl Region for Border {
+    fn is_border_beyond(&self, direction: Direction, reach: f64) -> bool {
+        let reach = reach + self.bend;
+        angle(direction, self.middle) > self.radius + reach
+            || self.sides().all(|[from, to]| distance(direction, from, to) > reach)
+    }
+
+    /// In the plane that touches the sky in the middle, great circles are straight.
+    fn contains(&self, direction: Direction) -> bool {
+        if dot(direction, self.middle) <= MIN_COSINE {
+            return false;
+        }
+        let axis = if self.middle[2].abs() < 0.7 { [0.0, 0.0, 1.0] } else { [1.0, 0.0, 0.0] };
+        let east = cross(axis, self.middle);
+        let north = cross(self.middle, east);
+        let plane = |point: Direction| {
+            let height = dot(point, self.middle);
+            [dot(point, east) / height, dot(point, north) / height]
+        };
+        let [x, y] = plane(direction);
+        let mut is_inside = false;
+        for [from, to] in self.sides() {
+            let [x0, y0] = plane(from);
+            let [x1, y1] = plane(to);
+            if (y0 > y) != (y1 > y) && x < x0 + (y - y0) / (y1 - y0) * (x1 - x0) {
+                is_inside = !is_inside;
+            }
+        }
+        is_inside
+    }
+}
+
+/// Returns the distance of a direction from an arc of a great circle, in radians.
+fn distance(direction: Direction, from: Direction, to: Direction) -> f64 {
+    let pole = cross(from, to);
+    let length = dot(pole, pole).sqrt();
+    let is_beside = dot(cross(pole, from), direction) > 0.0 && dot(cross(to, pole), direction) > 0.0;
+    if is_beside {
+        (dot(pole, direction) / length).abs().min(1.0).asin()
+    } else {
+        angle(direction, from).min(angle(direction, to))
+    }
+}
+
+fn dot(one: Direction, other: Direction) -> f64 {
+    one.iter().zip(other).map(|(one, other)| one * other).sum()
+}
+
+fn cross([a, b, c]: Direction, [x, y, z]: Direction) -> Direction {
+    [b * z - c * y, c * x - a * z, a * y - b * x]
+}
+
+/// Returns right ascension (0 to 360) and declination.
+fn degrees([x, y, z]: Direction) -> [f64; 2] {
+    let turned = y.atan2(x).to_degrees().rem_euclid(360.0);
+    let height = (x * x + y * y).sqrt();
+    // A tiny negative angle is rounded to 360.
+    [if turned < 360.0 { turned } else { 0.0 }, z.atan2(height).to_degrees()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn direction(longitude: f64, latitude: f64) -> Direction {
+        let (sin, cos) = longitude.to_radians().sin_cos();
+        let (z, height) = latitude.to_radians().sin_cos();
+        [height * cos, height * sin, z]
+    }
+
+    #[test]
+    fn an_image_around_a_pole_contains_it() {
+        // The plane that touches the sky there, 0.001 radians from its middle to a side.
+        let sky = |[x, y]: [f64; 2]| {
+            let length = (x * x + y * y + 1.0).sqrt();
+            Some([x / length, y / length, -1.0 / length])
+        };
+        let footprint = Footprint::of_image("a".to_owned(), [[-1e-3, 1e-3]; 2], &sky).unwrap();
+        assert!((footprint.corners[0][0] - 225.0).abs() < 1e-9 && footprint.corners[2][1] < -89.9);
+        let count: u64 = footprint.healpix.iter().map(|[first, last]| last - first + 1).sum();
+        // It has the area of four cells.
+        assert!((4..=16).contains(&count), "{footprint:?}");
+        // The cells at the southern pole.
+        for face in 8..12_u64 {
+            let pole = face << 20;
+            assert!(footprint.healpix.iter().any(|[first, last]| (*first..=*last).contains(&pole)));
+        }
+    }
+
+    #[test]
+    fn a_side_that_is_bent_is_covered() {
+        // A band along a parallel of latitude: the great circle between its corners is 4 degrees away from it.
+        let sky = |[x, y]: [f64; 2]| Some(direction(x, 60.0 + y));
+        let footprint = Footprint::of_image("a".to_owned(), [[-20.0, 20.0], [-0.5, 0.5]], &sky).unwrap();
+        let count: u64 = footprint.healpix.iter().map(|[first, last]| last - first + 1).sum();
+        let area = 40.0 * 0.5 * 41_252.96 / 360.0 / 180.0 * std::f64::consts::FRAC_PI_2;
+        let exact = (area / (41_252.96 / f64::from(12 << 20))) as u64;
+        assert!((exact..exact * 3 / 2).contains(&count), "{count} {exact}");
+    }
+
+    #[test]
+    fn images_without_a_border_on_the_sky_have_none() {
+        let half = |[x, _]: [f64; 2]| (x < 1.0).then(|| direction(0.0, 0.0));
+        assert!(Footprint::of_image(String::new(), [[0.0, 2.0]; 2], &half).is_none());
+        let all = |[x, y]: [f64; 2]| Some(direction(x, y));
+        assert!(Footprint::of_image(String::new(), [[-170.0, 170.0], [-89.0, 89.0]], &all).is_none());
+    }
+}
