@@ -194,7 +194,7 @@ shown=try
 ! PATH="$here/bin:$PATH" python3 -c 'import numpy' 2>/dev/null || shown='^3208 79 78$'
 if ! PATH="$here/bin:$PATH" TMPDIR="$here" CARGO_TARGET_DIR="$here/target" "$here/copy/scripts/demo" 2>&1 | cat >"$here/output" ||
     ! grep -q 'its source is block 9' "$here/output" || ! grep -q '^2.bin is the same' "$here/output" ||
-    ! grep -q 'by sed is taken back$' "$here/output" || ! grep -q '^object: .*name: Sample Galaxy}' "$here/output" ||
+    ! grep -q 'by sed is taken back; another --undo restores it$' "$here/output" || ! grep -q '^object: .*name: Sample Galaxy}' "$here/output" ||
     ! grep -q '^SIMPLE  =' "$here/output" || [ ! -s "$here"/asdf-mount-demo-*.png ] || ! grep -q 'try next' "$here/output" ||
     ! grep -q "$shown" "$here/output" || grep -q $'\033' "$here/output"; then
     echo "the demonstration is not as it should be:"

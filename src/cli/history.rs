@@ -252,8 +252,11 @@ fn undo_one(file: &Path, wanted: usize, context: &EditContext, quiet: bool) -> R
             let program = change.program.map_or_else(String::new, |program| format!(" by {program}"));
             let time = instant(change.time);
             let what = match wanted {
-                1 => format!("the save of {time}{program} is taken back"),
-                count => format!("the last {count} saves are taken back, from that of {time}{program} on"),
+                1 => format!("the save of {time}{program} is taken back; another --undo restores it"),
+                count => format!(
+                    "the last {count} saves are taken back, from that of {time}{program} on; another --undo restores \
+                     them"
+                ),
             };
             print(format!("{}: {}\n", revise::shown(file), one_line(&what)).as_bytes()).map(|()| exit::OK)
         }

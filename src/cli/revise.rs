@@ -387,6 +387,11 @@ pub(super) fn context(options: &Options) -> EditContext {
 /// exchanged a directory in it.
 pub(super) fn target(file: &Path) -> Result<SaveTarget> {
     named::refuse_mount(file)?;
+    if file.is_dir() {
+        let each = file.join("*.asdf");
+        let message = format!("is a directory: name the files, for instance {}", each.display());
+        return Err(Error::new(Kind::Unrecognised, message).of(file));
+    }
     SaveTarget::of_path(file)
 }
 

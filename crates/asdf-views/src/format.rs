@@ -125,7 +125,7 @@ fn unrecognised(file: &Path, head: &[u8]) -> Error {
     let message = match (head, others::describe(head)) {
         ([], _) => format!("is not {}: it is empty", titles()),
         (_, Some(what)) => what.to_owned(),
-        (_, None) if is_text() => format!("is not {}: it is a text", titles()),
+        (_, None) if is_text() => format!("is not {}: it is a text, and ASDF begins with #ASDF", titles()),
         (_, None) => format!("is not {}: its format is unknown", titles()),
     };
     Error::new(Kind::Unrecognised, message).of(file)

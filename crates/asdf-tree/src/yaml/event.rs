@@ -29,6 +29,8 @@ pub struct Failure {
     pub place: Mark,
     /// The message, without the place.
     pub problem: String,
+    /// The start of the collection or scalar that the parser was in, if it says so.
+    pub began: Option<Mark>,
 }
 
 /// The style of a scalar.

@@ -162,7 +162,7 @@ impl<'a> Events<'a> {
             self.done = true;
             let problem = format!("nested deeper than {MAX_DEPTH} levels");
             let error = Error::unsupported(format!("YAML {problem} at {start}"));
-            self.failure = Some(Failure { place: start, problem });
+            self.failure = Some(Failure { place: start, problem, began: None });
             return Err(error);
         }
         Ok(Some(Event { what, start, end }))
@@ -191,18 +191,20 @@ impl<'a> Events<'a> {
             libyaml::yaml_error_type_t::YAML_READER_ERROR => input.mark(parser.problem_offset),
             _ => self.mark(parser.problem_mark),
         };
-        self.invalid(
-            place,
-            match context {
-                "" => problem.to_owned(),
-                _ => format!("{problem} {context}"),
-            },
-        )
+        if context.is_empty() {
+            return self.invalid(place, problem.to_owned());
+        }
+        let began = self.mark(parser.context_mark);
+        let error = self.invalid(place, format!("{problem} {context}"));
+        if let Some(failure) = &mut self.failure {
+            failure.began = Some(began);
+        }
+        error
     }
 
     fn invalid(&mut self, place: Mark, problem: String) -> Error {
         let error = Error::damaged(format!("not valid YAML at {place}: {problem}"));
-        self.failure = Some(Failure { place, problem });
+        self.failure = Some(Failure { place, problem, began: None });
         error
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use asdf_tree::yaml::event::Mark;
+use asdf_tree::yaml::event::{Failure, Mark};
 use asdf_tree::yaml::survey::{Broken, Paths, Root, Wrong};
 
 use super::arrays::{ArrayNode, TreeFacts};
@@ -58,16 +58,39 @@ fn broken_yaml(draft: &Draft<'_, '_>, broken: &Broken) -> Fault {
         return Fault { class, ..draft.fault(offset(failure.place), what, "make the tree smaller") };
     }
     let what = format!("this is not valid YAML: {}", failure.problem);
-    let to_do = advice(draft.text, offset(failure.place));
-    Fault { class, ..draft.fault(offset(failure.place), what, to_do) }
+    let to_do = match not_closed(draft.text, failure) {
+        Some(to_do) => to_do,
+        None => advice(draft.text, offset(failure.place)).to_owned(),
+    };
+    Fault { class, ..draft.fault(offset(failure.place), what, &to_do) }
+}
+
+/// Returns the line of a text with the byte at an offset, and the offset of the line.
+fn line_at(text: &[u8], at: usize) -> (&[u8], usize) {
+    let start = text.get(..at).and_then(|before| memchr::memrchr(b'\n', before)).map_or(0, |end| end + 1);
+    let rest = text.get(start..).unwrap_or_default();
+    (rest.get(..memchr::memchr(b'\n', rest).unwrap_or(rest.len())).unwrap_or_default(), start)
+}
+
+/// Returns the advice for a bracket or quote of an earlier line that is not closed at the error. The line is quoted,
+/// because its number may differ in the text as written.
+fn not_closed(text: &[u8], failure: &Failure) -> Option<String> {
+    const LONGEST: usize = 50;
+    let began = failure.began.filter(|began| began.line < failure.place.line)?;
+    let (line, start) = line_at(text, offset(began));
+    let opening = char::from(*text.get(offset(began))?);
+    if !matches!(opening, '[' | '{' | '"' | '\'') {
+        return None;
+    }
+    let from = offset(began).saturating_sub(start).saturating_sub(LONGEST / 2);
+    let quoted: String = String::from_utf8_lossy(line.get(from..)?).trim().chars().take(LONGEST).collect();
+    Some(format!("close the {opening} in the line '{quoted}', or correct the text here"))
 }
 
 /// Returns the advice for a syntax error at an offset: for a tab in the indentation, for a colon in a value or a
 /// first character that none may have, or in general.
 fn advice(text: &[u8], at: usize) -> &'static str {
-    let start = text.get(..at).and_then(|before| memchr::memrchr(b'\n', before)).map_or(0, |end| end + 1);
-    let line = text.get(start..).unwrap_or_default();
-    let line = line.get(..memchr::memchr(b'\n', line).unwrap_or(line.len())).unwrap_or_default();
+    let (line, start) = line_at(text, at);
     let indentation = line.iter().take_while(|byte| byte.is_ascii_whitespace()).count();
     let column = at.saturating_sub(start);
     if memchr::memchr(b'\t', line.get(..indentation.max(column + 1).min(line.len())).unwrap_or_default())

@@ -112,17 +112,17 @@ fn refusals_of_the_layout() {
 fn refusals_of_the_whole_tree() {
     assert_refused(
         "correct the text here, or shortly before",
-        [
-            (
-                edited("kept", "\u{1}"),
-                "line 13, column 19: this is not valid YAML: control characters are not allowed",
-            ),
-            (
-                edited("{name: x}", "{name: x"),
-                "line 14, column 1: this is not valid YAML: did not find expected ',' or '}' while parsing \
-                 a flow mapping",
-            ),
-        ],
+        [(
+            edited("kept", "\u{1}"),
+            "line 13, column 19: this is not valid YAML: control characters are not allowed",
+        )],
+    );
+    assert_refused(
+        "close the { in the line 'meta: {name: x # kept', or correct the text here",
+        [(
+            edited("{name: x}", "{name: x"),
+            "line 14, column 1: this is not valid YAML: did not find expected ',' or '}' while parsing a flow mapping",
+        )],
     );
     assert_refused(
         "replace the tab by blanks: YAML allows no tabs in the indentation",
