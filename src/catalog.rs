@@ -19,9 +19,10 @@ use seekable::error::Result;
 
 use crate::files::{FilesToRead, Found, parallel};
 use crate::log::complain;
-use crate::named::Servers;
 use crate::progress::Progress;
-use crate::remote::RemoteOptions;
+use asdf_access::CheckProgress;
+use asdf_access::named::Servers;
+use asdf_access::options::RemoteOptions;
 use asdf_file::container::Context;
 
 use since::Since;

@@ -11,11 +11,12 @@ use seekable::source::BufferedSource;
 use serde::Serialize;
 
 use crate::files::{FilesToRead, Found};
-use crate::library::{self, check::Findings};
 use crate::log::complain;
-use crate::named::Servers;
 use crate::progress::Progress;
-use crate::remote::RemoteOptions;
+use asdf_access::library;
+use asdf_access::library::check::Findings;
+use asdf_access::named::Servers;
+use asdf_access::options::RemoteOptions;
 use asdf_file::container::{Context, Defect, Severity};
 
 mod summary;

@@ -39,8 +39,9 @@ use seekable::source::BufferedSource;
 
 use crate::daemon::{self, MountPlan};
 use crate::files::Found;
-use crate::{check, exit, log, named};
+use crate::{check, exit, log};
 use action::{ACTION, Action};
+use asdf_access::named;
 use asdf_file::container::{Container, Context};
 use asdf_file::edit::context::Validation;
 use asdf_views::format;

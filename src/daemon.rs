@@ -58,10 +58,10 @@ use self::held::HeldEntry;
 use self::mountpoint::Mountpoint;
 use self::signals::Lifecycle;
 use crate::fuse::KernelNotifier;
-use crate::library::options::cache_budget;
 use crate::log;
-use crate::named;
-use crate::options::{FUSE_SUPER_MAGIC, Options};
+use asdf_access::library::options::cache_budget;
+use asdf_access::named;
+use asdf_access::options::{FUSE_SUPER_MAGIC, Options};
 
 pub(crate) use self::contents::reading;
 pub(crate) use self::facts::facts;

@@ -2,6 +2,8 @@
 
 mod found;
 pub(crate) mod parallel;
+#[cfg(all(test, feature = "remote"))]
+mod tests;
 mod walk;
 
 use std::path::Path;

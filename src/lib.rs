@@ -1,118 +1,26 @@
-//! Reads and changes ASDF files, GSD trajectories, Bloscpack and Blosc2 files: the library of the `asdf-mount` program,
-//! which mounts such files as directories.
-//!
-//! ## The model
-//!
-//! A [`File`] has a *tree*, which is a YAML text, *arrays* at paths of that tree, and *blocks* of binary data.
-//! [`File::open`] reads the head of the file only. An [`Array`] or [`Block`] is read when bytes of it are asked
-//! for, at any offset: compressed data are decoded in parts, on all cores, through one cache for all files, and
-//! later reads start decoding where a checkpoint lies.
-//!
-//! A `File` is a snapshot. Reads never return bytes of two versions: once another program has changed the file,
-//! they fail with [`Kind::Changed`], and the file is opened again. [`File::set_tree`] replaces the tree and
-//! leaves the blocks as they are. It checks the text as a mount does, and a journal makes it atomic, even if the
-//! machine loses power: afterwards the file has the old tree or the new one.
-//!
-//! Wrong bytes are never returned as right ones. Damage is an error ([`Kind::Damaged`]) that names block and
-//! offset, and [`File::check`] finds all of it.
-//!
-//! ## Limits
-//!
-//! - Only the tree of ASDF files can be changed: neither the data of blocks nor files of other formats.
-//! - Files on servers are read-only.
-//! - The text of the tree and the elements of [`Array::to_vec`] must fit in memory; [`Array::read`] and the
-//!   `read_at` methods read parts.
-//! - Linux only.
-//! - Reads block the calling thread, and the first one starts threads that decode. A program that forks does
-//!   so before it opens a file.
-//! - Seek tables go to the user's cache directory, replaced trees to the history in the user's state directory,
-//!   as those of a mount do; [`OpenOptions`] can turn off both.
-//!
-//! ## Examples
-//!
-//! Read an array:
-//!
-//! ```
-//! # fn main() -> asdf_mount::Result<()> {
-//! let file = asdf_mount::File::open("examples/sample.asdf")?;
-//! let image = file.array("image")?;
-//! assert_eq!(image.shape, [160, 160]);
-//! let pixels: Vec<i16> = image.to_vec()?;
-//! assert_eq!(pixels.len(), 160 * 160);
-//! # Ok(())
-//! # }
-//! ```
-//!
-//! Read some bytes of a block, in the middle of compressed data:
-//!
-//! ```
-//! # fn main() -> asdf_mount::Result<()> {
-//! # let file = asdf_mount::File::open("examples/sample.asdf")?;
-//! let block = file.block(0)?;
-//! let mut bytes = [0; 100];
-//! assert_eq!(block.read_at(51_150, &mut bytes)?, 50);
-//! # Ok(())
-//! # }
-//! ```
-//!
-//! Change a key:
-//!
-//! ```
-//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! # let folder = tempfile::tempdir()?;
-//! # let copy = folder.path().join("galaxy.asdf");
-//! # std::fs::copy("examples/sample.asdf", &copy)?;
-//! # let options = asdf_mount::OpenOptions::parse("history=off")?;
-//! let mut file = options.open(&copy)?;
-//! let text = file.tree()?.replace("filter: V", "filter: B");
-//! file.set_tree(&text)?;
-//! # assert!(asdf_mount::File::open(&copy)?.tree()?.contains("filter: B"));
-//! # Ok(())
-//! # }
-//! ```
-//!
-//! Find damage:
-//!
-//! ```
-//! # fn main() -> asdf_mount::Result<()> {
-//! # let file = asdf_mount::File::open("examples/sample.asdf")?;
-//! for defect in file.check()? {
-//!     println!("byte {}: {}", defect.offset, defect.what);
-//! }
-//! # Ok(())
-//! # }
-//! ```
-//!
-//! The directory `examples` of the source has programs that read an array, change a key, and catalogue a
-//! directory.
+//! The program `asdf-mount`, as `main.rs`, the tests and the benches call it. Rust programs use the crate `asdf-access`.
 
 mod catalog;
 mod check;
-mod cli;
+#[doc(hidden)]
+pub mod cli;
 mod daemon;
 mod exit;
 mod files;
-mod fuse;
 #[doc(hidden)]
-pub mod internals;
-mod library;
-mod local;
+pub mod fuse;
 mod log;
 mod look;
-mod mounted;
-mod named;
-mod options;
+#[doc(hidden)]
+pub mod mounted;
 mod overlay;
 mod progress;
-mod remote;
 mod text_diff;
-mod vfs;
-mod view;
+#[doc(hidden)]
+pub mod vfs;
+#[doc(hidden)]
+pub mod view;
 
 // Unit tests include tests/common/place.rs, which imports from `asdf_mount`, as integration tests do.
 #[cfg(test)]
 extern crate self as asdf_mount;
-
-pub use asdf_file::container::{ArrayFacts, ArraySource, Defect, ElementType, FieldType, Severity, Verified};
-pub use library::{Array, Block, ByteOrder, Datatype, Element, Field, File, OpenOptions, SaveReport};
-pub use seekable::{Error, Kind, Result};

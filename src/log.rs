@@ -25,8 +25,8 @@ use seekable::error::{Error, Kind, Result, one_line, printable};
 /// The environment variable that overrides `-v`.
 pub(crate) const FILTER_VARIABLE: &str = "ASDF_MOUNT_LOG";
 
-/// The name of this crate in a filter.
-const CRATE: &str = "asdf_mount";
+/// The names of the crates that log, as they are in a filter.
+const CRATES: [&str; 6] = ["asdf_mount", "asdf_access", "asdf_file", "asdf_remote", "asdf_views", "seekable"];
 
 /// The socket of syslog.
 const SYSLOG_SOCKET: &str = "/dev/log";
@@ -156,12 +156,13 @@ fn wanted_filter() -> Result<Option<EnvFilter>> {
 /// True for a level, and for one of our modules, with or without a level. Other words would be taken for a
 /// module, of which nothing is logged.
 fn is_directive(text: &str) -> bool {
+    let is_ours = |module: &str| CRATES.contains(&module.split("::").next().unwrap_or_default());
     let (module, level) = match text.split_once('=') {
         Some((module, level)) => (Some(module), Some(level)),
-        None if text.starts_with(CRATE) => (Some(text), None),
+        None if is_ours(text) => (Some(text), None),
         None => (None, Some(text)),
     };
-    module.is_none_or(|module| module == CRATE || module.starts_with("asdf_mount::"))
+    module.is_none_or(is_ours)
         && level.is_none_or(|level| !level.is_empty() && level.parse::<LevelFilter>().is_ok())
 }
 

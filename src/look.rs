@@ -12,6 +12,7 @@
 //! - `copy`: the bytes of an open file
 //! - `extract`, `place`: `--extract`, and the directories and files that it makes
 
+mod caption;
 mod compare;
 mod copy;
 mod extract;
@@ -36,11 +37,12 @@ use seekable::error::{Error, Result, one_line};
 
 use crate::daemon;
 use crate::exit;
-use crate::local::stat::FileKind;
 use crate::log::complain;
-use crate::named::{self, Named, Servers};
-use crate::options::Options;
 use crate::vfs::{Attr, DirItem, Ino, ReadHandle, Vfs};
+use asdf_access::local::stat::FileKind;
+use asdf_access::named;
+use asdf_access::named::{Named, Servers};
+use asdf_access::options::Options;
 use copy::Failure;
 use glob::Expanded;
 

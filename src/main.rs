@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    ExitCode::from(asdf_mount::internals::cli::run(std::env::args_os()))
+    ExitCode::from(asdf_mount::cli::run(std::env::args_os()))
 }

@@ -45,8 +45,6 @@ use seekable::sync::{Rank, RankedMutex, locked, locked_at_once};
 
 use seekable::content::{Content, read_exact_at};
 
-use crate::local::detect::EntryPosition;
-use crate::local::stat::{FileKind, Stat, Time};
 use crate::mounted::file::{CurrentFile, MountedFile};
 use crate::mounted::generation::HeldGeneration;
 use crate::mounted::open_files::OpenFiles;
@@ -56,6 +54,8 @@ use crate::overlay::refusal::ERROR;
 use crate::overlay::state_dir::{ScratchDir, StateDir, in_memory, stem_of};
 use crate::view::status::{LastRefusal, Writing};
 use crate::view::{ABOUT, BLOCKS, TREE};
+use asdf_access::local::detect::EntryPosition;
+use asdf_access::local::stat::{FileKind, Stat, Time};
 use asdf_file::container::text_version::TextVersion;
 use asdf_file::edit::Editor;
 use asdf_file::edit::context::EditContext;

@@ -7,6 +7,7 @@ use std::io::IsTerminal;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use asdf_access::CheckProgress;
 use indicatif::{HumanBytes, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// Minimum duration of a run before the line is shown, and of a file before its bar is shown.
@@ -59,26 +60,6 @@ impl Progress {
         }
     }
 
-    /// True if there is a terminal to show the line on.
-    pub(crate) fn is_visible(&self) -> bool {
-        !self.bar.is_hidden()
-    }
-
-    /// Starts the next file, of which `total` bytes will be read.
-    pub(crate) fn file(&self, file: &Path, total: u64) {
-        let name = file.file_name().unwrap_or(file.as_os_str()).to_string_lossy().escape_debug().to_string();
-        self.files.set(self.files.get() + 1);
-        self.current.replace(Current { name, total, done: 0, begun: Instant::now(), has_bar: false });
-        self.draw_when_due();
-    }
-
-    /// Adds `bytes` to the number of bytes read.
-    pub(crate) fn add(&self, bytes: u64) {
-        self.bytes.set(self.bytes.get() + bytes);
-        self.current.borrow_mut().done += bytes;
-        self.draw_when_due();
-    }
-
     fn draw_when_due(&self) {
         let now = Instant::now();
         if now - self.begun < PATIENCE || now - self.drawn.get() < INTERVAL {
@@ -129,6 +110,25 @@ impl Progress {
     /// Writes to stdout while the line is hidden, if both share a terminal.
     pub(crate) fn hide_if_shared<T>(&self, write: impl FnOnce() -> T) -> T {
         if self.shares_terminal { self.hide(write) } else { write() }
+    }
+}
+
+impl CheckProgress for Progress {
+    fn is_visible(&self) -> bool {
+        !self.bar.is_hidden()
+    }
+
+    fn file(&self, file: &Path, total: u64) {
+        let name = file.file_name().unwrap_or(file.as_os_str()).to_string_lossy().escape_debug().to_string();
+        self.files.set(self.files.get() + 1);
+        self.current.replace(Current { name, total, done: 0, begun: Instant::now(), has_bar: false });
+        self.draw_when_due();
+    }
+
+    fn add(&self, bytes: u64) {
+        self.bytes.set(self.bytes.get() + bytes);
+        self.current.borrow_mut().done += bytes;
+        self.draw_when_due();
     }
 }
 

@@ -3,8 +3,7 @@
 pub(crate) mod block_files;
 pub(crate) mod blocks;
 pub(crate) mod history;
-pub(crate) mod root;
-pub(crate) mod shown;
+pub mod root;
 pub(crate) mod status;
 
 /// Names in the directory of a file.
@@ -19,4 +18,3 @@ pub(crate) const TABLE: &str = "blocks.yaml";
 pub(crate) const HISTORY: &str = "history";
 
 pub(crate) use asdf_views::info::page::PageMemo;
-pub(crate) use shown::ShownViews;

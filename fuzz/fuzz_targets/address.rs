@@ -1,7 +1,7 @@
 //! A user's URL, and a reference relative to it, such as the target of a server's redirect.
 #![no_main]
 
-use asdf_mount::internals::remote::{Address, Url};
+use asdf_remote::{Address, Url};
 
 libfuzzer_sys::fuzz_target!(|lines: &str| {
     let (text, reference) = lines.split_once('\n').unwrap_or((lines, ""));

@@ -1,7 +1,7 @@
 //! The `Content-Range` header of a server's reply.
 #![no_main]
 
-use asdf_mount::internals::remote::ContentRange;
+use asdf_remote::ContentRange;
 
 libfuzzer_sys::fuzz_target!(|text: &str| {
     match ContentRange::parse(text) {

@@ -1,7 +1,7 @@
 //! Dates in replies of servers: headers, listings of buckets, index pages.
 #![no_main]
 
-use asdf_mount::internals::remote::date;
+use asdf_remote::date;
 
 /// Seconds from 1970 to the year 10000.
 const LAST: i64 = 253_402_300_800;

@@ -1,7 +1,7 @@
 //! The index page of a directory by nginx or Apache.
 #![no_main]
 
-use asdf_mount::internals::remote::listing::index_page;
+use asdf_remote::listing::index_page;
 
 libfuzzer_sys::fuzz_target!(|html: &str| {
     if let Ok(entries) = index_page::parse(html, "/d/") {

@@ -1,7 +1,7 @@
 //! A complete file: opening and reading any bytes terminates without a panic.
 #![no_main]
 
-use asdf_mount::{Block, File};
+use asdf_access::{Block, File};
 
 /// Number of blocks and arrays read per file, and bytes read of each, because headers may claim terabytes.
 const COUNT: usize = 16;
@@ -29,11 +29,11 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     }
 });
 
-fn is_small(block: asdf_mount::Result<Block>) -> bool {
+fn is_small(block: asdf_access::Result<Block>) -> bool {
     block.is_ok_and(|block| block.len() <= BYTES)
 }
 
-fn read(len: u64, read_at: impl Fn(u64, &mut [u8]) -> asdf_mount::Result<usize>) {
+fn read(len: u64, read_at: impl Fn(u64, &mut [u8]) -> asdf_access::Result<usize>) {
     let mut buf = vec![0; 64 << 10];
     let mut at = 0;
     while at < len.min(BYTES) {

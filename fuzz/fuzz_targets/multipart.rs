@@ -1,7 +1,7 @@
 //! The body of a server's reply to a request for several ranges. The input is a boundary, a line break, and the body.
 #![no_main]
 
-use asdf_mount::internals::remote::multipart;
+use asdf_remote::multipart;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let Some(end) = data.iter().position(|byte| *byte == b'\n') else { return };

@@ -1,7 +1,7 @@
 //! A page of a listing of a bucket.
 #![no_main]
 
-use asdf_mount::internals::remote::listing::s3_page;
+use asdf_remote::listing::s3_page;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     if let Ok(page) = s3_page::parse(data, b"p/") {

@@ -12,8 +12,8 @@ use serde_json::Serializer;
 
 use super::since::Since;
 use crate::files::{Elsewhere, Found, open_whole};
-use crate::library;
-use crate::named;
+use asdf_access::library;
+use asdf_access::named;
 use asdf_file::container::{Context, FactValue, Facts};
 use asdf_file::time::precise_instant;
 use asdf_views::format::TreeJson;

@@ -18,7 +18,8 @@ use super::Status;
 use super::summary::Summary;
 use crate::files::{FilesToRead, Found};
 use crate::progress::Progress;
-use crate::remote::RemoteOptions;
+use asdf_access::CheckProgress;
+use asdf_access::options::RemoteOptions;
 use asdf_file::container::Context;
 use asdf_views::format;
 

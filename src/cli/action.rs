@@ -9,7 +9,8 @@ use clap::parser::ValueSource;
 use clap::{ArgMatches, Command, Id, ValueEnum};
 use seekable::error::{Result, one_of};
 
-use crate::options::{self, Options};
+use asdf_access::options;
+use asdf_access::options::Options;
 
 /// The group of the options that are actions; clap refuses two of them.
 pub(super) const ACTION: &str = "action";

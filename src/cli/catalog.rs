@@ -11,7 +11,7 @@ use super::jobs::Jobs;
 use super::{DESCRIBE, any_path, usage};
 use crate::catalog::{self, Request};
 use crate::exit;
-use crate::options::Options;
+use asdf_access::options::Options;
 
 /// The options of the catalogue.
 #[derive(Debug, Args)]

@@ -13,8 +13,9 @@ use super::{complain, diff, print};
 use crate::exit;
 use crate::files::{FilesToRead, Found};
 use crate::look::Look;
-use crate::named::{self, Servers};
-use crate::options::Options;
+use asdf_access::named;
+use asdf_access::named::Servers;
+use asdf_access::options::Options;
 use asdf_views::format;
 
 /// Compares two files, or the files of two directories. The exit status is that of diff(1): 0 if they are equal, 1 if they

@@ -23,10 +23,11 @@ use clap::{Arg, Command};
 use seekable::error::one_line;
 
 use super::Generated;
+use crate::daemon;
 use crate::look::Look;
-use crate::named;
-use crate::options::Options;
-use crate::{daemon, options};
+use asdf_access::named;
+use asdf_access::options;
+use asdf_access::options::Options;
 use asdf_views::format::view_names;
 
 /// The argument that requests completions; the only one that is not in [`super::Arguments`].

@@ -11,8 +11,8 @@ use serde::Serialize;
 
 use super::{complain, exit, print, revise, usage};
 use crate::daemon::FileMount;
-use crate::options::Options;
 use crate::text_diff;
+use asdf_access::options::Options;
 use asdf_file::container::Context;
 use asdf_file::container::text_version::TextVersion;
 use asdf_file::edit::Editor;

@@ -10,7 +10,7 @@ use super::action::ACTION;
 use super::{any_path, complain, print, usage};
 use crate::exit;
 use crate::look::{Extraction, ListingForm, Look, Range, write_picture};
-use crate::options::Options;
+use asdf_access::options::Options;
 
 /// The group of `--ls`, `--cat` and `--extract` in `--help`.
 pub(super) const LOOK: &str = "Look, without mounting";

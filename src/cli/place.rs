@@ -8,7 +8,7 @@ use seekable::source::FileSource;
 
 use super::{exit, usage};
 use crate::daemon;
-use crate::named;
+use asdf_access::named;
 use asdf_views::format;
 
 /// The sources and the mountpoint of a command line.

@@ -11,9 +11,9 @@ use seekable::source::BufferedSource;
 use super::complain;
 use crate::exit;
 use crate::files::open_whole;
-use crate::library;
-use crate::named::{Named, Servers};
-use crate::options::Options;
+use asdf_access::library;
+use asdf_access::named::{Named, Servers};
+use asdf_access::options::Options;
 use asdf_file::container::Context;
 
 /// Cache budget in bytes.

@@ -16,8 +16,8 @@ use super::jobs::Jobs;
 use super::{DESCRIBE, at_least_one, complain, open, usage};
 use crate::exit;
 use crate::files::{FilesToRead, Found, parallel};
-use crate::named::Servers;
-use crate::options::Options;
+use asdf_access::named::Servers;
+use asdf_access::options::Options;
 use asdf_views::info;
 
 /// Cache budget of a file, and that for files on servers, in bytes.

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::{exit, log, options};
+use crate::{exit, log};
+use asdf_access::options;
 use asdf_views::format::view_names;
 
 pub(super) const USAGE: &str = "asdf-mount [OPTIONS] SOURCE… [MOUNTPOINT]

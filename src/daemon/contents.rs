@@ -10,9 +10,9 @@ use seekable::source::count_writes;
 
 use super::{MountPlan, given, memory};
 use crate::fuse::{Adapter, Writing};
-use crate::library::options::context;
-use crate::named::{Named, Servers};
 use crate::vfs::{Options, Ownership, Vfs};
+use asdf_access::library::options::context;
+use asdf_access::named::{Named, Servers};
 use asdf_file::edit::context::EditContext;
 use asdf_file::history::History;
 
@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Opens the history, before a mount may cover it. Only a writable mount (`creates`) makes a directory for it.
 fn history(
-    options: &crate::options::Options,
+    options: &asdf_access::options::Options,
     mountpoint: Option<&Path>,
     creates: bool,
 ) -> Option<Arc<History>> {
@@ -35,7 +35,7 @@ fn history(
 }
 
 /// Returns the cache and the options for reading sources as a mount with these options shows them.
-pub(crate) fn reading(options: &crate::options::Options) -> (Arc<Cache>, Options) {
+pub(crate) fn reading(options: &asdf_access::options::Options) -> (Arc<Cache>, Options) {
     let context = context(options);
     let cache = context.cache.clone();
     let mut reading = Options::new(context);

@@ -12,7 +12,7 @@ use seekable::error::{Error, Kind, Result};
 
 use super::mountpoint::Mountpoint;
 use super::{fusermount, mount};
-use crate::options::Options;
+use asdf_access::options::Options;
 
 const CONFIGURATION: &str = "/etc/fuse.conf";
 

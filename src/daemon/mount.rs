@@ -16,7 +16,7 @@ use super::held::{self, HeldEntry};
 use super::mountinfo::{self, Health, Mount};
 use super::mountpoint::Mountpoint;
 use super::{detach, fusermount};
-use crate::options::{AccessTime, FILE_SYSTEM_TYPE, Options, SUBTYPE};
+use asdf_access::options::{AccessTime, FILE_SYSTEM_TYPE, Options, SUBTYPE};
 
 /// The FUSE device.
 pub(super) const DEVICE: &str = "/dev/fuse";

@@ -19,7 +19,7 @@ use rustix::mount::MountFlags;
 use rustix::thread::{Gid, Uid, set_thread_res_gid, set_thread_res_uid};
 use seekable::error::{Error, Result};
 
-use crate::options::FILE_SYSTEM_TYPE;
+use asdf_access::options::FILE_SYSTEM_TYPE;
 
 /// The mount table of this process's mount namespace.
 const TABLE: &str = "/proc/self/mountinfo";

@@ -12,7 +12,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use seekable::error::{Error, Result};
 
 use super::mountinfo::Mount;
-use crate::options::SUBTYPE;
+use asdf_access::options::SUBTYPE;
 
 /// A process that serves a mount.
 #[derive(Debug)]

@@ -18,7 +18,7 @@ use super::mountinfo::{self, Health, Mount};
 use super::serving::{self, Daemon};
 use super::{detach, mountpoint};
 use crate::log::complain;
-use crate::options::SUBTYPE;
+use asdf_access::options::SUBTYPE;
 
 /// The extended attribute of a mount's root with the path of the report that its daemon writes when it ends.
 const REPORT_ATTRIBUTE: &str = "user.asdf-mount.report";

@@ -14,7 +14,8 @@ use seekable::error::{Error, Kind, Result};
 use seekable::source::{MAX_DEPTH, Place, PlaceEntry, PlaceKind, PlaceStat, Revision, Source};
 
 use super::walk::Walk;
-use crate::named::{self, Named, Servers};
+use asdf_access::named;
+use asdf_access::named::{Named, Servers};
 use asdf_file::edit;
 use asdf_views::format;
 

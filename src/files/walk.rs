@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use seekable::error::{Error, Kind, Result};
 
-use crate::named;
+use asdf_access::named;
 use asdf_file::edit;
 
 /// An iterator over the files in order, with an error for each path that can't be examined.

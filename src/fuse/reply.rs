@@ -8,8 +8,8 @@ use fuser::{
 };
 use seekable::error::{Error, Result};
 
-use crate::local::stat::{FileKind, Time};
 use crate::vfs::Attr;
+use asdf_access::local::stat::{FileKind, Time};
 
 /// Returns the errno of an error.
 pub(crate) fn errno(error: &Error) -> Errno {

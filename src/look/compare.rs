@@ -21,8 +21,8 @@ use seekable::content::{Content, checksum, read_exact_at, short_number};
 
 use super::copy::{self, CopyTarget, Failure};
 use super::{Look, again};
-use crate::local::stat::FileKind;
 use crate::vfs::ReadHandle;
+use asdf_access::local::stat::FileKind;
 use asdf_file::array;
 use asdf_file::array::numbers::{bits, integer};
 use asdf_file::array::{ByteOrder, Scalar, ScalarKind, float16, literal};

@@ -19,11 +19,12 @@ use super::path::normalized;
 use super::place::{self, NewFile, NewName};
 use super::{AFTER_DOTS, Look, PAUSE, again};
 use crate::exit;
-use crate::local::mounts::Stalling;
-use crate::local::stat::{FileKind, Stat};
 use crate::log::complain;
 use crate::progress::Progress;
 use crate::vfs::{Attr, Ino, ReadHandle};
+use asdf_access::CheckProgress;
+use asdf_access::local::mounts::Stalling;
+use asdf_access::local::stat::{FileKind, Stat};
 
 /// Number of names read from a directory at once.
 const BATCH: usize = 1024;

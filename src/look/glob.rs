@@ -9,7 +9,7 @@ use seekable::error::Error;
 
 use super::Look;
 use super::path::FoundPath;
-use crate::local::stat::FileKind;
+use asdf_access::local::stat::FileKind;
 
 /// Maximum number of paths that a pattern stands for.
 const MAX_PATHS: usize = 1 << 20;

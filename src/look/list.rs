@@ -14,8 +14,8 @@ use serde::Serialize;
 
 use super::{Look, written};
 use crate::exit;
-use crate::local::stat::FileKind;
 use crate::vfs::{Attr, Ino};
+use asdf_access::local::stat::FileKind;
 use asdf_file::time::{precise_instant, timestamp};
 
 /// Seconds after which `ls -l` shows the year of a time instead of the hour: half a year.

@@ -8,8 +8,8 @@ use std::path::{Component, Path, PathBuf};
 use seekable::error::{Error, Kind, Result, one_line};
 
 use super::{Look, as_system_says};
-use crate::local::stat::FileKind;
 use crate::vfs::{Attr, Ino};
+use asdf_access::local::stat::FileKind;
 
 /// Maximum number of links followed, as in the kernel.
 const MAX_LINKS: usize = 40;

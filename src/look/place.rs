@@ -14,8 +14,8 @@ use rustix::io::Errno;
 use seekable::error::{Error, Kind, Result};
 use seekable::source::Time;
 
-use crate::local::stat::{FileKey, Stat};
 use crate::vfs::Attr;
+use asdf_access::local::stat::{FileKey, Stat};
 
 /// Flags to open a directory.
 const DIRECTORY: OFlags = OFlags::DIRECTORY.union(OFlags::CLOEXEC);

@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 
 use seekable::error::{Error, Kind, Result};
 
+use super::caption::{captioned, columns_of_text, of_text, rows_of_text};
 use super::copy::{self, CopyTarget, Failure, Range};
 use super::{Look, again};
-use crate::local::stat::FileKind;
+use asdf_access::local::stat::FileKind;
 use asdf_views::info::InfoForm;
 use asdf_views::picture::Picture;
-use asdf_views::picture::caption::{columns_of_text, rows_of_text};
 
 /// The picture of the whole file, and the directory of all pictures.
 const PICTURE: &str = "preview.png";
@@ -47,7 +47,7 @@ impl Look {
         let form = InfoForm { width: columns_of_text(size), rows, children: rows as u64, ..InfoForm::PLAIN };
         // The fonts have no ellipsis.
         let text = self.vfs.info(form)?.replace('…', "»");
-        Ok(Picture::of_text(size, text.lines().map(str::trim_start)).encode()?)
+        Ok(of_text(size, text.lines().map(str::trim_start)).encode()?)
     }
 
     /// Returns the picture at a path, scaled, with a caption.
@@ -70,7 +70,7 @@ impl Look {
             damage.into_iter().chain(names.into_iter().filter_map(|name| summary.get(name))).collect();
         // Tiny pictures are seen, too.
         let picture = picture.enlarged(size / 2);
-        Ok(picture.captioned(&known.join(" "), size))
+        Ok(captioned(picture, &known.join(" "), size))
     }
 
     /// Returns the path of the picture of the whole file, or of the first picture.

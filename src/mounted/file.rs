@@ -22,8 +22,6 @@ use seekable::sync::{Rank, Ranked, RankedMutex, locked};
 
 use seekable::content::Text;
 
-use crate::local::location::Location;
-use crate::local::stat::{FileKind, Stat};
 use crate::mounted::generation::bytes::{FileBytes, GenerationSource};
 use crate::mounted::generation::{Generation, HeldGeneration, Parsed, Usage};
 use crate::mounted::open_files::OpenFiles;
@@ -31,6 +29,8 @@ use crate::mounted::serials::Serials;
 use crate::mounted::verify::{Checks, Verifier};
 use crate::view::root::RootDir;
 use crate::view::status::{Status, Writing};
+use asdf_access::local::location::Location;
+use asdf_access::local::stat::{FileKind, Stat};
 use asdf_file::container::Container;
 use asdf_file::edit::recovery::RecoveryPolicy;
 

@@ -14,8 +14,9 @@ use seekable::source::Source;
 use seekable::sync::{Rank, RankedMutex, locked};
 
 use crate::mounted::generation::Generation;
-use crate::mounted::verify::{Verifier, Verify};
-use crate::view::ShownViews;
+use crate::mounted::verify::Verifier;
+use asdf_access::options::ShownViews;
+use asdf_access::options::Verify;
 use asdf_file::container::Container;
 use asdf_file::edit::recovery::RecoveryPolicy;
 use asdf_file::history::History;

@@ -13,19 +13,8 @@ use seekable::error::Result;
 use seekable::sync::locked;
 use seekable::workers::Workers;
 
+use asdf_access::options::Verify;
 use asdf_file::container::Verified;
-
-/// The time at which the checksum of a block is checked.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Verify {
-    /// Only on request, by the attribute `user.asdf.verified`.
-    #[default]
-    Off,
-    /// In the background, from the first read of the block on.
-    FirstRead,
-    /// Before any byte of the block is returned.
-    Always,
-}
 
 /// The threads that check blocks in the background.
 #[derive(Debug)]

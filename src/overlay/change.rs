@@ -6,10 +6,10 @@ use std::sync::atomic::Ordering;
 use seekable::error::{Result, errno};
 use seekable::sync::locked;
 
-use crate::local::stat::Time;
 use crate::overlay::file::{Backing, OverlayFile, Payer, Whole, now, time_of};
 use crate::overlay::write_handle::WriteHandle;
 use crate::overlay::{Overlay, OverlayState, SavedTimes};
+use asdf_access::local::stat::Time;
 
 /// A new time of a file.
 #[derive(Clone, Copy, Debug)]

@@ -16,11 +16,11 @@ use seekable::error::{Error, Kind, Result};
 use seekable::source::SourceVersion;
 use seekable::sync::locked;
 
-use crate::local::stat::Time;
 use crate::mounted::file::saving::{SaveEnd, Saving};
 use crate::overlay::appended::{self, Joined};
 use crate::overlay::file::{Backing, Body, OverlayFile, now};
 use crate::overlay::{MAX_BASE, Overlay, OverlayState, SavedTimes};
+use asdf_access::local::stat::Time;
 use asdf_file::container::text_version::TextVersion;
 use asdf_file::edit::Editor;
 use asdf_file::edit::context::Saved;

@@ -17,7 +17,7 @@ use seekable::sync::{RankedMutex, locked};
 
 use seekable::content::{Content, Text};
 
-use crate::local::stat::{FileKind, Stat, Time};
+use asdf_access::local::stat::{FileKind, Stat, Time};
 use asdf_file::edit::refusal::Refusal;
 
 /// Maximum number of bytes of one user's scratch files in a mount, in addition to four times the size of the tree being

@@ -11,14 +11,14 @@ use std::time::{Duration, Instant};
 use seekable::error::{Result, errno};
 use seekable::sync::{Rank, RankedMutex, locked, locked_at_once};
 
-use crate::local::detect::EntryPosition;
-use crate::local::stat::Stat;
 use crate::mounted::file::{CurrentFile, MountedFile};
 use crate::mounted::generation::HeldGeneration;
 use crate::mounted::open_files::OpenFiles;
 use crate::mounted::serials::Serials;
 use crate::overlay::file::OverlayFile;
 use crate::overlay::{Overlay, SharedByOverlays};
+use asdf_access::local::detect::EntryPosition;
+use asdf_access::local::stat::Stat;
 
 /// Time that the kernel takes at most to enter the names of a listing.
 const ENTERED: Duration = Duration::from_millis(30);

@@ -9,13 +9,13 @@ use seekable::cache::Cache;
 use seekable::error::Kind;
 
 use super::*;
-use crate::local::location::Location;
-use crate::local::path::link::LinkPolicy;
-use crate::local::path::{LocalPath, OpenedDirectory};
 use crate::mounted::file::saving::SaveEnd;
 use crate::overlay::lazy::LazyOverlay;
 use crate::overlay::naming::{Maker, Renaming};
 use crate::overlay::write_handle::{Caller, OpenFor, WriteHandle};
+use asdf_access::local::location::Location;
+use asdf_access::local::path::link::LinkPolicy;
+use asdf_access::local::path::{LocalPath, OpenedDirectory};
 use asdf_file::container::Context;
 use asdf_file::edit::recovery::RecoveryPolicy;
 use asdf_file::edit::refusal::Refusal;

@@ -13,10 +13,10 @@ use seekable::sync::locked;
 
 use seekable::content::Text;
 
-use crate::local::stat::Time;
 use crate::overlay::file::{Backing, Body, OverlayFile, Payer, Whole};
 use crate::overlay::{Overlay, OverlayState};
 use crate::view::TREE;
+use asdf_access::local::stat::Time;
 
 impl Overlay {
     /// Makes a file show the last saved text as it was written, since the editor that saved it knows its

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use seekable::decode::GRANULE;
 
-use crate::local::stat::{FileKind, Stat, Time};
 use crate::vfs::node::Ino;
+use asdf_access::local::stat::{FileKind, Stat, Time};
 
 /// Preferred read size (`st_blksize`) in bytes: a granule, because a granule is decoded as a whole. Older versions
 /// of `cat` and `cp` use smaller reads by default, for which the overhead of a request is as large as the
@@ -154,7 +154,7 @@ impl Ownership {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::local::stat::FileKey;
+    use asdf_access::local::stat::FileKey;
     use seekable::source::Identity;
 
     fn stat(kind: FileKind, mode: u32) -> Stat {

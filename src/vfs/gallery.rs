@@ -11,15 +11,15 @@ use seekable::sync::locked;
 
 use seekable::content::{Content, copy_from};
 
-use crate::local::detect::{EntryForm, EntryPosition};
-use crate::local::location::Location;
-use crate::local::path::beside::reads_as_much;
-use crate::local::stat::FileKind;
 use crate::vfs::attr::Attr;
 use crate::vfs::entry::{Class, Entry};
 use crate::vfs::node::Ino;
 use crate::vfs::{Opener, Vfs};
 use crate::view::{ABOUT, PAGE};
+use asdf_access::local::detect::{EntryForm, EntryPosition};
+use asdf_access::local::location::Location;
+use asdf_access::local::path::beside::reads_as_much;
+use asdf_access::local::stat::FileKind;
 use asdf_views::info;
 use asdf_views::info::page::gallery::{GalleryFacts, GalleryNames, GalleryPage};
 

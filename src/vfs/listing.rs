@@ -10,17 +10,17 @@ use std::sync::{Arc, RwLock};
 
 use seekable::error::{Error, Result, errno};
 
-use crate::local::detect::{Detected, EntryForm};
-use crate::local::location::{Location, Name, OpenDir};
-use crate::local::stat::FileKind;
 use crate::overlay::is_reserved;
 use crate::vfs::Vfs;
 use crate::vfs::attr::Attr;
 use crate::vfs::entry::{Class, Entry};
 use crate::vfs::lookup::{ListedDir, ViewContent, ViewDir};
 use crate::vfs::node::{Ino, Inode};
-use crate::view::shown::is_file;
 use crate::view::{ABOUT, TREE};
+use asdf_access::local::detect::{Detected, EntryForm};
+use asdf_access::local::location::{Location, Name, OpenDir};
+use asdf_access::local::stat::FileKind;
+use asdf_access::options::shown::is_file;
 use asdf_file::folder;
 use asdf_file::folder::Dir;
 

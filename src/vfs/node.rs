@@ -12,11 +12,11 @@ use std::sync::{Arc, Mutex, Weak};
 
 use seekable::sync::locked;
 
-use crate::local::stat::Time;
 use crate::mounted::file::MountedFile;
 use crate::mounted::generation::{Generation, HeldGeneration};
 use crate::overlay::file::OverlayFile;
 use crate::vfs::entry::{Class, Entry};
+use asdf_access::local::stat::Time;
 use asdf_file::folder;
 use asdf_file::folder::RenewalKey;
 

@@ -8,13 +8,13 @@ use std::ffi::OsStr;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-pub(crate) use crate::local::mounts::Stalling;
 use crate::mounted::file::MountedFile;
 use crate::vfs::Vfs;
 use crate::vfs::entry::{Class, Entry};
 use crate::vfs::node::{Ino, Inode};
 use crate::view::status::Writing;
 use crate::view::{PAGE, TREE};
+pub(crate) use asdf_access::local::mounts::Stalling;
 use asdf_file::folder::Dir;
 
 /// The subject of a request about a node.

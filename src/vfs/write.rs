@@ -11,7 +11,6 @@ use std::time::Duration;
 use seekable::error::{Result, errno};
 use seekable::sync::locked;
 
-use crate::local::location::Location;
 use crate::mounted::file::MountedFile;
 use crate::overlay::Overlay;
 use crate::overlay::change::Change;
@@ -28,6 +27,7 @@ use crate::vfs::read_handle::ReadHandle;
 use crate::vfs::{FileSystem, Stalling, TTL};
 use crate::view::TREE;
 use crate::view::status::Writing;
+use asdf_access::local::location::Location;
 use asdf_views::format::endings::by_ending;
 
 /// Maximum number of overlays kept while no handle is open in them. An overlay remembers times and the last

@@ -33,7 +33,7 @@ pub mod mount;
 pub mod namespace;
 pub mod place;
 pub mod python;
-#[path = "../../src/remote/tests/server.rs"]
+#[path = "../../crates/asdf-remote/src/tests/server.rs"]
 pub mod server;
 pub mod site;
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use asdf_mount::{Error, Kind, Result};
+use asdf_access::{Error, Kind, Result};
 use seekable::source::{Place, PlaceKind, PlaceStat, Source, SourceStat, SourceVersion};
 
 /// Modification time of all files; a long time ago.

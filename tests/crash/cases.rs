@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use asdf_access::Result;
 use asdf_file::edit::Target;
-use asdf_mount::Result;
 
 use crate::dice::Dice;
 use crate::files::block;

@@ -3,9 +3,9 @@
 use std::ffi::OsStr;
 use std::path::Path;
 
+use asdf_access::Kind;
 use asdf_file::edit::recovery::SaveSide;
 use asdf_file::edit::{SaveOptions, SavePlan};
-use asdf_mount::Kind;
 use seekable::source::storage::Storage;
 
 use crate::cases::{blocks, open, source};

@@ -1,7 +1,7 @@
 //! Every state after a crash is recovered to the old file or the new one, for every plan.
 
+use asdf_access::{Kind, Result};
 use asdf_file::edit::{Applied, Indexed, SaveOptions, SavePlan as Plan};
-use asdf_mount::{Kind, Result};
 
 use crate::cases::{blocks, crashes, open, source};
 use crate::dice::Dice;

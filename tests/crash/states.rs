@@ -16,8 +16,8 @@
 
 use std::time::{Duration, Instant};
 
+use asdf_access::Kind;
 use asdf_file::edit::SavePlan as Plan;
-use asdf_mount::Kind;
 
 use crate::cases::{open, source};
 use crate::dice::Dice;
@@ -97,12 +97,12 @@ impl Explorer {
 
     /// Opens the file, which recovers it. A recovery needs no room; only if a crash during a rewriting loses where the new
     /// pages are, but not the size, the recovery waits for room.
-    fn recovered(&self, disk: Disk) -> (Sim, asdf_mount::Result<usize>) {
+    fn recovered(&self, disk: Disk) -> (Sim, asdf_access::Result<usize>) {
         let open = |sim: &Sim| open(sim).map(|target| target.recovered().set_aside.len());
         let sim = disk.mount();
         let recovered = open(&sim);
         if self.plan != Plan::Rewrite
-            || recovered.as_ref().map_err(asdf_mount::Error::errno) != Err(libc::ENOSPC)
+            || recovered.as_ref().map_err(asdf_access::Error::errno) != Err(libc::ENOSPC)
         {
             return (sim, recovered);
         }

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use asdf_access::Kind;
 use asdf_file::container::{Container, Severity};
-use asdf_mount::Kind;
 use asdf_views::format;
 use seekable::content::{Content, read_exact_at};
 use seekable::source::FileSource;

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use asdf_mount::{ByteOrder, File};
+use asdf_access::{ByteOrder, File};
 
 use crate::common::asdf::{AsdfBuilder, Block};
 use crate::open::{Opened, open, read};

@@ -37,7 +37,7 @@ fn read_what_can_be_read(case: &str, bytes: &[u8], truth: &Built) -> usize {
 }
 
 /// Reads up to the end or the first error.
-fn read_prefix(content: &dyn seekable::content::Content) -> (Vec<u8>, asdf_mount::Result<()>) {
+fn read_prefix(content: &dyn seekable::content::Content) -> (Vec<u8>, asdf_access::Result<()>) {
     let (mut bytes, mut piece) = (Vec::new(), vec![0; 1000]);
     loop {
         assert!(bytes.len() as u64 <= content.len(), "it goes on behind its end");
@@ -170,7 +170,7 @@ fn magic_inside_the_padding() {
 fn not_an_asdf_file() {
     for bytes in [&b""[..], b"#", b"#ASD", b"%PDF-1.4\n", b"\x89PNG\r\n", b"SIMPLE  =", &[0; 5000]] {
         let error = open(bytes).unwrap_err();
-        assert_eq!(error.kind(), asdf_mount::Kind::Unrecognised, "{}", bytes.escape_ascii());
+        assert_eq!(error.kind(), asdf_access::Kind::Unrecognised, "{}", bytes.escape_ascii());
     }
 }
 

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use asdf_access::Result;
 use asdf_file::container::{Container, Context};
-use asdf_mount::Result;
 use asdf_views::format;
 use seekable::cache::Cache;
 use seekable::content::Content;
@@ -16,7 +16,7 @@ use crate::common::mount::fresh_folder;
 /// A file as users open it, its container, and the directory of the file.
 #[derive(Debug)]
 pub(crate) struct Opened {
-    pub(crate) file: asdf_mount::File,
+    pub(crate) file: asdf_access::File,
     pub(crate) container: Arc<dyn Container>,
     _folder: tempfile::TempDir,
 }
@@ -26,7 +26,7 @@ pub(crate) fn open(bytes: &[u8]) -> Result<Opened> {
     let folder = fresh_folder();
     let path = folder.path().join("file.asdf");
     std::fs::write(&path, bytes).unwrap();
-    let file = asdf_mount::File::open(&path)?;
+    let file = asdf_access::File::open(&path)?;
     Ok(Opened { file, container: open_path(&path)?, _folder: folder })
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use asdf_file::container::{Container, Context};
 use asdf_file::folder::Node;
-use asdf_mount::internals::remote::{Address, Remote, RemoteOptions, Trust};
+use asdf_remote::{Address, Remote, RemoteOptions, Trust};
 use asdf_views::format;
 use seekable::cache::Cache;
 use seekable::content::Content;

@@ -3,9 +3,9 @@
 use std::ffi::OsStr;
 use std::sync::Arc;
 
+use asdf_access::{Error, Result};
 use asdf_file::container::{Container, Context};
 use asdf_file::folder::{File, Node};
-use asdf_mount::{Error, Result};
 use asdf_views::format;
 use seekable::cache::Cache;
 use seekable::content::Content;

@@ -8,10 +8,10 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use asdf_access::{Error, Kind, Result};
 use asdf_file::container::{Container, Context, Verified};
 use asdf_file::folder::{Dir, Node};
-use asdf_mount::internals::view::root::RootDir;
-use asdf_mount::{Error, Kind, Result};
+use asdf_mount::view::root::RootDir;
 use asdf_views::format;
 use seekable::cache::Cache;
 use seekable::content::Text;

@@ -1,6 +1,6 @@
 //! Trees, arrays and blocks of the three formats.
 
-use asdf_mount::{ArraySource, ByteOrder, Datatype, File, Kind, OpenOptions, Severity, Verified};
+use asdf_access::{ArraySource, ByteOrder, Datatype, File, Kind, OpenOptions, Severity, Verified};
 
 use crate::common::asdf::{AsdfBuilder, Block, HEAD};
 use crate::common::encode::Encoding;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use asdf_mount::{File, Kind, OpenOptions};
+use asdf_access::{File, Kind, OpenOptions};
 
 use crate::repository;
 

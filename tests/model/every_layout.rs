@@ -1,7 +1,7 @@
 //! Files of every layout can be saved, or are refused with a reason and left unchanged.
 
+use asdf_access::Kind;
 use asdf_file::edit::{Indexed, SaveOptions, SavePlan};
-use asdf_mount::Kind;
 
 use crate::cases::{open, source};
 use crate::files::{MARKER, block, index, text};
@@ -16,7 +16,7 @@ fn bytes(sim: &Sim) -> Vec<u8> {
 }
 
 /// Saves `text`, and returns the outcome for the index.
-fn save(sim: &Sim, text: &[u8]) -> asdf_mount::Result<Indexed> {
+fn save(sim: &Sim, text: &[u8]) -> asdf_access::Result<Indexed> {
     let saved = open(sim)?.save(text, &SaveOptions { padding: Some(0), only: None })?;
     assert_eq!(open(sim)?.layout().unwrap().head.len, text.len() as u64);
     Ok(saved.indexed)

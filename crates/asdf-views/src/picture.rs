@@ -1,6 +1,5 @@
 //! Pictures in memory: decoded from the files of [`png`](crate::picture::png), scaled, and encoded.
 
-pub mod caption;
 pub mod png;
 
 use std::io::{self, Read, Write};
@@ -47,13 +46,13 @@ impl Picture {
     }
 
     /// Returns a white square.
-    pub(super) fn white(side: usize) -> Self {
+    pub fn white(side: usize) -> Self {
         Self { width: side, height: side, kind: 0, pixels: vec![255; side * side], note: String::new() }
     }
 
     /// Returns the picture at least `width` pixels wide, in the middle, and with `below` more lines. The new pixels are
     /// transparent, or black in a picture without transparency.
-    pub(super) fn extended(self, width: usize, below: usize) -> Self {
+    pub fn extended(self, width: usize, below: usize) -> Self {
         let Some(channels) = Self::channels(self.kind) else { return self };
         let width = width.max(self.width);
         let height = self.height + below;
@@ -67,7 +66,7 @@ impl Picture {
     }
 
     /// Sets an opaque pixel to a level of grey, if it is in the picture.
-    pub(super) fn set_grey(&mut self, x: usize, y: usize, level: u8) {
+    pub fn set_grey(&mut self, x: usize, y: usize, level: u8) {
         let Some(channels) = Self::channels(self.kind).filter(|_| x < self.width) else { return };
         let at = (y * self.width + x) * channels;
         if let Some(pixel) = self.pixels.get_mut(at..at + channels) {
@@ -126,7 +125,7 @@ impl Picture {
     }
 
     /// Returns the picture, averaged to at most `size` pixels in each direction.
-    pub(crate) fn scaled(self, size: usize) -> Self {
+    pub fn scaled(self, size: usize) -> Self {
         let largest = self.width.max(self.height);
         let Some(channels) = Self::channels(self.kind).filter(|_| largest > size && size > 0) else {
             return self;

@@ -32,7 +32,7 @@ use seekable::user_dirs;
 
 use super::Usage;
 use super::places::{BytePlace, BytePlaces};
-use crate::local::location::Location;
+use asdf_access::local::location::Location;
 use asdf_file::container::Container;
 
 /// Maximum size of a copy that is held in memory, in bytes. A larger copy goes to an unnamed file.

@@ -2,7 +2,7 @@
 
 use super::place::FakeServer;
 use super::*;
-use crate::named::Named;
+use asdf_access::named::Named;
 
 /// Returns the tree of a file or directory of a server.
 fn tree(test: &Test, server: &Arc<FakeServer>, path: &str) -> Vfs {
@@ -17,7 +17,7 @@ fn server() -> Arc<FakeServer> {
     server
 }
 
-fn refused(test: &Test, server: &Arc<FakeServer>, path: &str) -> crate::Error {
+fn refused(test: &Test, server: &Arc<FakeServer>, path: &str) -> seekable::Error {
     Vfs::new(&[Named::Elsewhere(server.place(path))], &test.options).unwrap_err()
 }
 

@@ -2,8 +2,8 @@
 
 use std::io::Write;
 
+use asdf_access::Kind;
 use asdf_file::container::Severity;
-use asdf_mount::Kind;
 
 use super::{block, file, open, read, view, whole};
 use crate::common::bloscpack_builder::{Pack, checksum, stored};

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use asdf_access::Kind;
 use asdf_file::container::{Context, Severity};
-use asdf_mount::Kind;
 use seekable::cache::Cache;
 use seekable::content::Soundness;
 

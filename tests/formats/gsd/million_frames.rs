@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use asdf_access::Result;
 use asdf_file::container::Context;
-use asdf_mount::Result;
 use asdf_views::format;
 use seekable::cache::Cache;
 use seekable::source::{Source, SourceStat, SourceVersion};

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::sync::Arc;
 
+use asdf_access::Result;
 use asdf_file::container::{Container, Context};
 use asdf_file::folder::{Dir, EntryKind, File, Node};
-use asdf_mount::Result;
 use asdf_views::format;
 use seekable::cache::Cache;
 use seekable::source::MemorySource;

@@ -17,12 +17,12 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread::{JoinHandle, sleep};
 use std::time::Duration;
 
+use asdf_access::named::Named;
+use asdf_access::options::Verify;
+use asdf_access::{Error, Kind, Result};
 use asdf_file::container::{Block, Container, Context, Defect, Fact, Facts, Verified, Views};
-use asdf_mount::internals::fuse::{Adapter, KernelNotifier};
-use asdf_mount::internals::mounted::verify::Verify;
-use asdf_mount::internals::named::Named;
-use asdf_mount::internals::vfs::{Options, Vfs};
-use asdf_mount::{Error, Kind, Result};
+use asdf_mount::fuse::{Adapter, KernelNotifier};
+use asdf_mount::vfs::{Options, Vfs};
 use seekable::cache::Cache;
 use seekable::content::{Content, Pieces, Slice, Soundness, Text};
 use seekable::source::{Source, SourceStat};

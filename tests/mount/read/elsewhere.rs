@@ -11,9 +11,9 @@ use std::sync::Arc;
 use std::thread::{sleep, spawn};
 use std::time::Duration;
 
+use asdf_access::named::Named;
 use asdf_file::container::Context;
-use asdf_mount::internals::named::Named;
-use asdf_mount::internals::vfs::{Options, Vfs};
+use asdf_mount::vfs::{Options, Vfs};
 use seekable::cache::Cache;
 
 use crate::adapter::{self, Mount};

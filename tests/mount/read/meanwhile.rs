@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::thread::sleep;
 use std::time::Duration;
 
+use asdf_access::Result;
+use asdf_access::options::Verify;
 use asdf_file::container::Container;
-use asdf_mount::Result;
-use asdf_mount::internals::mounted::verify::Verify;
 use seekable::source::Source;
 
 use crate::adapter::{Gate, HEAD, Mount, Stand, made, sources};

@@ -10,9 +10,9 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
+use asdf_access::Kind;
 use asdf_file::edit::recovery::SaveSide;
 use asdf_file::edit::{SaveOptions, SavePlan, Target};
-use asdf_mount::Kind;
 use seekable::source::storage::{Extents, HeldDir, Meta, Storage, System, Watch};
 
 use crate::common::disk::{Disk, run, write_sparse};
@@ -391,7 +391,7 @@ fn after_a_write_beside_the_end_of_a_save_the_bytes_decide() {
         let new = text('b', len);
         let saved = target.save(&new, &options);
         let shown = format!("{plan:?}, {script}: {saved:?}");
-        assert_eq!(saved.as_ref().err().map(asdf_mount::Error::kind), kind, "{shown}");
+        assert_eq!(saved.as_ref().err().map(asdf_access::Error::kind), kind, "{shown}");
         assert_eq!(journal.exists(), kind == Some(Kind::Unfinished), "{shown}");
         if saved.is_ok() {
             assert!(fs::read(&path).unwrap().starts_with(&new), "{shown}");

@@ -8,10 +8,10 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use asdf_access::{Kind, Result};
 use asdf_file::container::Context;
 use asdf_file::edit::context::DeviceLimits;
 use asdf_file::edit::{Indexed, SaveOptions, SavePlan, Target};
-use asdf_mount::{Kind, Result};
 use seekable::cache::Cache;
 use seekable::source::FileSource;
 use seekable::source::storage::System;

@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use seekable::cache::Cache;
 
 use super::*;
-use crate::local::path::link::LinkPolicy;
-use crate::local::path::{LocalPath, OpenedDirectory};
+use asdf_access::local::path::link::LinkPolicy;
+use asdf_access::local::path::{LocalPath, OpenedDirectory};
 use asdf_file::container::Context;
 
 const HEAD: &[u8] = b"#ASDF 1.0.0\n%YAML 1.1\n---\na: 1\n...\n";

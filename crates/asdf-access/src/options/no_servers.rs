@@ -1,0 +1,34 @@
+//! Stands in for the options for servers if the crate is built without the feature `remote`: all are refused.
+
+use std::path::PathBuf;
+
+use seekable::error::{Error, Kind, Result};
+
+use super::NO_SERVERS;
+
+/// The options of all remote sources.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RemoteOptions {
+    /// `-o anonymous`
+    pub anonymous: bool,
+    /// `-o requester-pays`
+    pub requester_pays: bool,
+    /// `-o ca-bundle=FILE`
+    pub ca_bundle: Option<PathBuf>,
+    /// `-o token-file=FILE`
+    pub token_file: Option<PathBuf>,
+    /// `-o remote-cache=DIR`
+    pub cache_dir: Option<PathBuf>,
+    /// `-o external=http`
+    pub follow: bool,
+    /// Maximum number of requests in flight.
+    pub max_requests: usize,
+}
+
+pub(super) fn take(_: &mut RemoteOptions, name: &str, _: &[u8]) -> Result<()> {
+    Err(Error::new(Kind::Usage, format!("-o {name}: {NO_SERVERS}")))
+}
+
+pub(super) fn take_cache_size(options: &mut RemoteOptions, value: &[u8]) -> Result<()> {
+    take(options, "remote-cache", value)
+}
