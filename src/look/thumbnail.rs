@@ -2,13 +2,11 @@
 //! without a picture is what `--info` says.
 
 use std::ffi::{OsStr, OsString};
-use std::io;
 use std::path::{Path, PathBuf};
 
 use seekable::error::{Error, Kind, Result};
 
 use super::caption::{captioned, columns_of_text, of_text, rows_of_text};
-use super::copy::{self, CopyTarget, Failure, Range};
 use super::{Look, again};
 use asdf_access::local::stat::FileKind;
 use asdf_views::info::InfoForm;
@@ -31,7 +29,7 @@ impl Look {
     pub(crate) fn thumbnail(&self, size: u32) -> Result<Vec<u8>> {
         let size = size as usize;
         let picture = match self.picture_path()? {
-            Some(path) => self.picture(&path, size),
+            Some(path) => again(|| self.picture(&path, size)),
             None => return self.text(size),
         };
         match picture {
@@ -56,13 +54,8 @@ impl Look {
         if reader.content()?.len() > MAX_PICTURE {
             return Err(Error::unsupported("the picture is too large"));
         }
-        let mut bytes = InMemory(Vec::new());
-        copy::all(&reader, Range::ALL, &mut bytes).map_err(|failure| match failure {
-            Failure::Read(error) => error,
-            Failure::Write(error) => error.into(),
-        })?;
-        let picture =
-            Picture::decode(&bytes.0).ok_or_else(|| Error::unsupported("the picture can't be decoded"))?;
+        let undrawn = || Error::unsupported("the picture is not one of this program");
+        let picture = Picture::of(&*reader.content()?).ok_or_else(undrawn)??;
         let summary = self.vfs.summary_of_picture(in_previews(path).as_deref())?;
         let names = ["instrument", "filter"];
         let damage = self.vfs.is_damaged()?.then_some("DAMAGED");
@@ -123,13 +116,4 @@ impl Look {
 fn in_previews(picture: &Path) -> Option<Vec<String>> {
     let path = picture.strip_prefix(PICTURES).ok()?.with_extension("");
     path.iter().map(|name| Some(name.to_str()?.to_owned())).collect()
-}
-
-struct InMemory(Vec<u8>);
-
-impl CopyTarget for InMemory {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.0.extend_from_slice(bytes);
-        Ok(())
-    }
 }

@@ -1,19 +1,21 @@
 //! Pictures in memory: decoded from the files of [`png`](crate::picture::png), scaled, and encoded.
 
-pub mod png;
+pub(crate) mod file;
+pub(crate) mod png;
 
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::ops::Range;
+use std::slice::ChunksExact;
 
 use flate2::Compression;
-use flate2::read::ZlibDecoder;
 use flate2::write::ZlibEncoder;
+use seekable::content::Content;
+use seekable::error::Result;
 
-use crate::picture::png::NOTE;
+use file::PictureFile;
+use png::Pixel;
 
 const SIGNATURE: &[u8] = b"\x89PNG\r\n\x1a\n";
-/// Maximum length of a side in pixels.
-const MAX_SIDE: usize = 1 << 14;
 
 /// A picture with 8 bits a channel.
 #[derive(Debug, PartialEq, Eq)]
@@ -38,6 +40,11 @@ impl Picture {
             6 => Some(4),
             _ => None,
         }
+    }
+
+    /// Returns the lines of pixels, from the top one on.
+    fn lines(&self) -> ChunksExact<'_, u8> {
+        self.pixels.chunks_exact((self.pixels.len() / self.height.max(1)).max(1))
     }
 
     /// True if pixels have colors.
@@ -77,51 +84,27 @@ impl Picture {
         }
     }
 
-    /// Decodes a PNG file as this program writes it: 8 bits, not interlaced, lines without filters.
-    pub fn decode(file: &[u8]) -> Option<Self> {
-        let mut rest = file.strip_prefix(SIGNATURE)?;
-        let mut header = None;
-        let mut data = Vec::new();
-        let mut note = String::new();
-        while let Some((start, after)) = rest.split_at_checked(8) {
-            let (len, kind) = start.split_at(4);
-            let len = usize::try_from(u32::from_be_bytes(len.try_into().ok()?)).ok()?;
-            let (body, after) = after.split_at_checked(len)?;
-            match kind {
-                b"IHDR" => header = Some(body),
-                b"IDAT" => data.extend_from_slice(body),
-                b"tEXt" => {
-                    let text = body.strip_prefix(NOTE).unwrap_or_default();
-                    note = String::from_utf8_lossy(text).trim_end().to_owned();
-                }
-                b"IEND" => break,
-                _ => {}
-            }
-            rest = after.get(4..)?;
+    /// Returns the picture that a content is the file of; `None` if it is none of this program's.
+    pub fn of(content: &dyn Content) -> Option<Result<Self>> {
+        content.written()?.downcast_ref::<PictureFile>().map(PictureFile::picture)
+    }
+
+    /// Draws a picture line by line: `line` sets the pixels of a line; the top line is number 0. `note` says how
+    /// numbers became levels.
+    pub(crate) fn drawn(
+        width: u32,
+        height: u32,
+        kind: Pixel,
+        note: String,
+        mut line: impl FnMut(u32, &mut [u8]),
+    ) -> Self {
+        let (width, height) = (width as usize, height as usize);
+        let len = width * kind.len();
+        let mut pixels = vec![0; len * height];
+        for (number, pixels) in (0..).zip(pixels.chunks_exact_mut(len)) {
+            line(number, pixels);
         }
-        let header = header?;
-        let side = |at: usize| {
-            let bytes = header.get(at..at + 4)?.try_into().ok()?;
-            usize::try_from(u32::from_be_bytes(bytes)).ok().filter(|side| (1..=MAX_SIDE).contains(side))
-        };
-        let (width, height) = (side(0)?, side(4)?);
-        let [8, kind, 0, 0, 0] = *header.get(8..)? else { return None };
-        let line = width.checked_mul(Self::channels(kind)?)?;
-        let len = (line + 1).checked_mul(height)?;
-        let mut lines = Vec::new();
-        ZlibDecoder::new(&*data).take(len as u64).read_to_end(&mut lines).ok()?;
-        if lines.len() != len {
-            return None;
-        }
-        let mut pixels = Vec::with_capacity(line * height);
-        for row in lines.chunks_exact(line + 1) {
-            let (filter, row) = row.split_first()?;
-            if *filter != 0 {
-                return None;
-            }
-            pixels.extend_from_slice(row);
-        }
-        Some(Self { width, height, kind, pixels, note })
+        Self { width, height, kind: kind as u8, pixels, note }
     }
 
     /// Returns the picture, averaged to at most `size` pixels in each direction.
@@ -197,9 +180,8 @@ impl Picture {
     /// # Errors
     /// Compression never fails in memory.
     pub fn encode(&self) -> io::Result<Vec<u8>> {
-        let line = self.pixels.len() / self.height.max(1);
         let mut data = ZlibEncoder::new(Vec::new(), Compression::default());
-        for row in self.pixels.chunks_exact(line.max(1)) {
+        for row in self.lines() {
             data.write_all(&[0])?;
             data.write_all(row)?;
         }
@@ -221,29 +203,26 @@ impl Picture {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::picture::png;
 
     #[test]
     fn a_picture_is_averaged_to_its_size() {
-        let file = png::encode(4, 2, png::Pixel::GreyAlpha, "a note", |y, line| {
-            for (x, pixel) in line.chunks_exact_mut(2).enumerate() {
-                pixel.copy_from_slice(&[10 * x as u8 + y as u8, if x == 3 { 0 } else { 255 }]);
-            }
-        });
-        let picture = Picture::decode(&file).unwrap();
-        assert_eq!((picture.width, picture.height, picture.kind, picture.note.as_str()), (4, 2, 4, "a note"));
-        assert_eq!(Picture::decode(&picture.encode().unwrap()).unwrap().pixels, picture.pixels);
-        let small = picture.scaled(2);
+        let drawn = || {
+            Picture::drawn(4, 2, Pixel::GreyAlpha, "a note".to_owned(), |y, line| {
+                for (x, pixel) in line.chunks_exact_mut(2).enumerate() {
+                    pixel.copy_from_slice(&[10 * x as u8 + y as u8, if x == 3 { 0 } else { 255 }]);
+                }
+            })
+        };
+        assert_eq!((drawn().width, drawn().height, drawn().kind), (4, 2, 4));
+        assert_eq!(&drawn().pixels[8..12], [1, 255, 11, 255]);
+        let small = drawn().scaled(2);
         // The transparent pixels do not count.
         assert_eq!((small.width, small.height, &small.pixels[..]), (2, 1, &[6, 255, 21, 127][..]));
-        assert_eq!(Picture::decode(&file).unwrap().scaled(9), Picture::decode(&file).unwrap());
-        for end in 0..file.len() {
-            Picture::decode(&file[..end]);
-        }
-        let large = Picture::decode(&file).unwrap().enlarged(8);
+        assert_eq!(drawn().scaled(9), drawn());
+        let large = drawn().enlarged(8);
         assert_eq!((large.width, large.height, &large.pixels[..6]), (8, 4, &[0, 255, 0, 255, 10, 255][..]));
         assert_eq!(large.pixels[..16], large.pixels[16..32]);
-        let tiny = png::encode(300, 1, png::Pixel::Rgba, "", |_, _| {});
-        assert_eq!(Picture::decode(&tiny).unwrap().scaled(2).height, 1);
+        let tiny = Picture::drawn(300, 1, Pixel::Rgba, String::new(), |_, _| {});
+        assert_eq!(tiny.scaled(2).height, 1);
     }
 }

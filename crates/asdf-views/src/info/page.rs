@@ -604,7 +604,9 @@ impl Page {
         match slot {
             Slot::Picture => image::html(&self.container),
             Slot::State => self.state(),
-            Slot::Sky { path, ra, dec } => sky::html(views, path.as_deref(), ra.as_deref(), dec.as_deref()),
+            Slot::Sky { path, ra, dec } => {
+                sky::html(&self.container, path.as_deref(), ra.as_deref(), dec.as_deref())
+            }
             Slot::Statistics(row) => sample::statistics(views, row, budget),
             Slot::Reference(row) => references::cells(views, row, budget),
             Slot::Flags(row) => flags::html(views, row, telescope, budget),

@@ -4,6 +4,8 @@
 
 use std::ops::Range;
 
+use super::Picture;
+
 /// The kinds of pixels, with the number of their type in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pixel {
@@ -29,7 +31,7 @@ const SIGNATURE: &[u8] = b"\x89PNG\r\n\x1a\n";
 const CHUNK: u64 = 12;
 const HEADER: u64 = 13;
 /// The keyword before a note, and the length of both in bytes.
-pub(super) const NOTE: &[u8] = b"Description\0";
+const NOTE: &[u8] = b"Description\0";
 const NOTE_LEN: u64 = 100;
 /// The header of a zlib stream without compression.
 const ZLIB: [u8; 2] = [0x78, 0x01];
@@ -38,41 +40,36 @@ const MAX_STORED: u64 = 65_535;
 
 /// Returns the length of a picture's file, in bytes.
 pub(crate) fn len(width: u32, height: u32, pixel: Pixel) -> u64 {
-    SIGNATURE.len() as u64 + 4 * CHUNK + HEADER + NOTE_LEN + stream_len(width, height, pixel)
+    let pixels = u64::from(width) * u64::from(height) * pixel.len() as u64;
+    SIGNATURE.len() as u64 + 4 * CHUNK + HEADER + NOTE_LEN + stream_len(u64::from(height), pixels)
 }
 
-/// Returns the length of the zlib stream: the lines of pixels, each after its filter type.
-fn stream_len(width: u32, height: u32, pixel: Pixel) -> u64 {
-    let lines = u64::from(height) * (1 + u64::from(width) * pixel.len() as u64);
-    ZLIB.len() as u64 + lines.div_ceil(MAX_STORED).max(1) * 5 + lines + 4
+/// Returns the length of the zlib stream: the pixels, with a filter type before each line.
+fn stream_len(lines: u64, pixels: u64) -> u64 {
+    let len = lines + pixels;
+    ZLIB.len() as u64 + len.div_ceil(MAX_STORED).max(1) * 5 + len + 4
 }
 
-/// Returns the file of a picture. `line` writes the pixels of a line; the top line is number 0. The file also has
-/// the beginning of `note`, a text in ASCII that says how numbers became levels.
-pub(crate) fn encode(
-    width: u32,
-    height: u32,
-    pixel: Pixel,
-    note: &str,
-    mut line: impl FnMut(u32, &mut [u8]),
-) -> Vec<u8> {
-    let mut file = Vec::with_capacity(usize::try_from(len(width, height, pixel)).unwrap_or_default());
+/// Returns the file of a picture, with the beginning of its note, a text in ASCII.
+pub(crate) fn encode(picture: &Picture) -> Vec<u8> {
+    let stream_len = stream_len(picture.lines().len() as u64, picture.pixels.len() as u64);
+    let len = SIGNATURE.len() as u64 + 4 * CHUNK + HEADER + NOTE_LEN + stream_len;
+    let mut file = Vec::with_capacity(usize::try_from(len).unwrap_or_default());
     file.extend(SIGNATURE);
-    let mut header = [width.to_be_bytes(), height.to_be_bytes()].concat();
+    let mut header = [picture.width, picture.height].map(|side| (side as u32).to_be_bytes()).concat();
     // 8 bits, the type of pixels, the only compression and filter methods, not interlaced.
-    header.extend([8, pixel as u8, 0, 0, 0]);
+    header.extend([8, picture.kind, 0, 0, 0]);
     chunk(&mut file, b"IHDR", HEADER, |file| file.extend(header));
     chunk(&mut file, b"tEXt", NOTE_LEN, |file| {
-        let mut text = [NOTE, note.as_bytes()].concat();
+        let mut text = [NOTE, picture.note.as_bytes()].concat();
         text.resize(NOTE_LEN as usize, b' ');
         file.extend(text);
     });
-    chunk(&mut file, b"IDAT", stream_len(width, height, pixel), |file| {
-        let mut row = vec![0; 1 + width as usize * pixel.len()];
-        let mut stream = StoredStream::begin(file, u64::from(height) * row.len() as u64);
-        for number in 0..height {
-            line(number, &mut row[1..]);
-            stream.add(&row);
+    chunk(&mut file, b"IDAT", stream_len, |file| {
+        let mut stream = StoredStream::begin(file, (picture.height + picture.pixels.len()) as u64);
+        for line in picture.lines() {
+            stream.add(&[0]);
+            stream.add(line);
         }
         stream.end();
     });
@@ -161,9 +158,10 @@ mod tests {
         for (width, height) in [(1, 1), (3, 2), (1024, 1024), (1, 1024), (1024, 1), (32_767, 1), (257, 255)] {
             let kind = if width == 3 { Pixel::Rgba } else { Pixel::GreyAlpha };
             let pixel = |x: usize, y: u32| (x as u32 * 7 + y * 13) as u8;
-            let file = encode(width, height, kind, "a note", |y, line| {
+            let picture = Picture::drawn(width, height, kind, "a note".to_owned(), |y, line| {
                 line.iter_mut().enumerate().for_each(|(x, byte)| *byte = pixel(x, y))
             });
+            let file = encode(&picture);
             assert_eq!(file.len() as u64, len(width, height, kind), "{width} x {height}");
             let chunks = chunks(&file);
             assert_eq!(

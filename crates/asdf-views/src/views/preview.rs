@@ -17,6 +17,7 @@ use seekable::error::Result;
 use seekable::content::{Content, Text, any_piece};
 
 use super::same_paths::{FileOrLink, is_mask, with_ending};
+use crate::picture::file::PictureFile;
 use asdf_file::array::{float16, half};
 use asdf_file::asdf::arrays;
 use asdf_file::asdf::arrays::{ArrayEntry, FoundArrays, IMAGES, file_of};
@@ -24,6 +25,8 @@ use asdf_file::asdf::ndarray::{Datatype, Mask, Ndarray, Number, Scalar, Source};
 use asdf_file::asdf::view::{AsdfFile, Directory, View};
 use asdf_file::folder::path_dir::{Item, Items, PathDir};
 use asdf_file::folder::{File, Node};
+use picture::DrawnPlane;
+use plane::Plane;
 
 mod levels;
 mod picture;
@@ -89,7 +92,8 @@ fn picture_file(file: &Arc<AsdfFile>, found: &FoundArrays, number: usize) -> Res
     Ok(file_of(file, array, |elements| {
         let masked = masked_number(array);
         let shown = plane::Shown { is_flags, has_colors, masked };
-        let picture = picture::Picture::new(elements, shown, &file.context.cache)?;
+        let plane = Plane::first(elements, shown)?;
+        let picture = PictureFile::new(DrawnPlane(plane), &file.context.cache);
         Ok(Arc::new(picture) as Arc<dyn Content>)
     }))
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use base64::prelude::{BASE64_STANDARD, Engine};
-use seekable::content::{Content, read_exact_at};
+use seekable::content::Content;
 use seekable::error::{Error, Result};
 
 use super::html::{cut, escape, link};
@@ -15,8 +15,6 @@ use asdf_file::container::Container;
 const NAME: &str = "preview.png";
 /// Maximum width and height in the page, in pixels.
 const SIDE: usize = 512;
-/// Maximum length of the picture file, in bytes.
-const MAX_FILE: u64 = 64 << 20;
 /// Maximum number of bytes that are read of compressed data on a server.
 const MAX_FROM_SERVER: u64 = 8 << 20;
 /// The space for the text around the picture.
@@ -73,12 +71,8 @@ pub(super) fn html(container: &Arc<dyn Container>) -> Result<String> {
             "<p>The picture needs the whole of its compressed data from the server: {link}</p>"
         ));
     }
-    let undecodable = || Error::unsupported("the picture can't be decoded");
-    let len = usize::try_from(content.len().min(MAX_FILE)).unwrap_or_default();
-    let mut bytes = vec![0; len];
-    read_exact_at(&*content, 0, &mut bytes)?;
-    let picture = Picture::decode(&bytes).ok_or_else(undecodable)?;
-    drop(bytes);
+    let undrawn = || Error::unsupported("the picture is not one of this program");
+    let picture = Picture::of(&*content).ok_or_else(undrawn)??;
     let width = picture.width;
     let height = picture.height;
     let note = picture.note.clone();

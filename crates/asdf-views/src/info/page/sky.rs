@@ -1,14 +1,11 @@
 //! The position and the size of the field on the sky.
 
+use std::sync::Arc;
+
+use asdf_file::container::Container;
 use seekable::error::Result;
 
-use seekable::content::read_exact_at;
-
-use super::arrays::Views;
 use super::html::escape;
-
-/// Bytes of a FITS header that are read.
-const HEADER: u64 = 28_800;
 
 /// A field: its centre and its size in degrees.
 #[derive(Debug, PartialEq)]
@@ -61,58 +58,25 @@ fn ends(numbers: &[f64]) -> (f64, f64) {
     (least, greatest)
 }
 
-/// Returns the field that a FITS header describes.
-fn of_header(header: &str) -> Option<FieldOnSky> {
-    let number_of = |keyword: &str| header_number(header, keyword);
-    let text = |keyword: &str| header_value(header, keyword);
-    if !text("CTYPE1")?.contains("RA--") || !text("CTYPE2")?.contains("DEC-") {
-        return None;
-    }
-    let scale = |axis: u8| {
-        let cd = number_of(&format!("CD{axis}_1")).zip(number_of(&format!("CD{axis}_2")));
-        let pc = || {
-            let scale = number_of(&format!("CDELT{axis}"))?;
-            let default = |other: u8| if other == axis { 1.0 } else { 0.0 };
-            let part = |other: u8| number_of(&format!("PC{axis}_{other}")).unwrap_or(default(other));
-            Some((scale * part(1), scale * part(2)))
-        };
-        cd.or_else(pc)
+/// Returns the field of an image with these corners: right ascension and declination in degrees, in their order around
+/// the image, of which the second one ends the first column.
+fn of_corners(corners: [[f64; 2]; 4]) -> FieldOnSky {
+    let directions = corners.map(|[ra, dec]| {
+        let (ra, dec) = (ra.to_radians(), dec.to_radians());
+        [dec.cos() * ra.cos(), dec.cos() * ra.sin(), dec.sin()]
+    });
+    let [x, y, z] = [0, 1, 2].map(|axis| directions.iter().map(|direction| direction[axis]).sum::<f64>());
+    let angle = |from: usize, to: usize| {
+        let chord = [0, 1, 2].map(|axis| (directions[from][axis] - directions[to][axis]).powi(2));
+        2.0 * (chord.iter().sum::<f64>().sqrt() / 2.0).asin()
     };
-    let (a, b) = scale(1)?;
-    let (c, d) = scale(2)?;
-    let across = number_of("NAXIS1")?;
-    let up = number_of("NAXIS2")?;
-    let x = (across + 1.0) / 2.0 - number_of("CRPIX1")?;
-    let y = (up + 1.0) / 2.0 - number_of("CRPIX2")?;
-    // The centre on the tangent plane, in radians, and from there on the sky.
-    let xi = (a * x + b * y).to_radians();
-    let eta = (c * x + d * y).to_radians();
-    let ra0 = number_of("CRVAL1")?.to_radians();
-    let dec0 = number_of("CRVAL2")?.to_radians();
-    let down = dec0.cos() - eta * dec0.sin();
-    let ra = ra0 + xi.atan2(down);
-    let dec = (dec0.sin() + eta * dec0.cos()).atan2((xi * xi + down * down).sqrt());
-    let field = FieldOnSky {
-        ra: ra.to_degrees().rem_euclid(360.0),
-        dec: dec.to_degrees(),
-        width: across * (a * a + c * c).sqrt(),
-        height: up * (b * b + d * d).sqrt(),
+    FieldOnSky {
+        ra: y.atan2(x).to_degrees().rem_euclid(360.0),
+        dec: z.atan2((x * x + y * y).sqrt()).to_degrees(),
+        width: angle(0, 3).to_degrees(),
+        height: angle(0, 1).to_degrees(),
         origin: "the world coordinates of the image",
-    };
-    [field.ra, field.dec, field.width, field.height].iter().all(|number| number.is_finite()).then_some(field)
-}
-
-fn header_value(header: &str, keyword: &str) -> Option<String> {
-    let card = header
-        .as_bytes()
-        .chunks_exact(80)
-        .filter_map(|card| std::str::from_utf8(card).ok())
-        .find(|card| card.get(..8).is_some_and(|name| name.trim_end() == keyword))?;
-    Some(card.get(10..)?.split('/').next()?.trim().trim_matches('\'').trim().to_owned())
-}
-
-fn header_number(header: &str, keyword: &str) -> Option<f64> {
-    header_value(header, keyword)?.parse().ok()
+    }
 }
 
 impl FieldOnSky {
@@ -154,16 +118,17 @@ fn size(angle: f64) -> String {
     }
 }
 
-/// Returns the field of an array with world coordinates, or else the position that the tree gives.
-pub(super) fn html(views: &Views, path: Option<&str>, ra: Option<&str>, dec: Option<&str>) -> Result<String> {
-    if let Some(path) = path
-        && let Some(content) = views.content("fits", &format!("{path}.fits"))?
-    {
-        let mut header = vec![0; usize::try_from(content.len().min(HEADER)).unwrap_or_default()];
-        read_exact_at(&*content, 0, &mut header)?;
-        let header: String = header.iter().map(|byte| char::from(*byte & 0x7f)).collect();
-        if let Some(field) = of_header(&header) {
-            return Ok(field.html());
+/// Returns the field of an image with world coordinates, or else the position that the tree gives.
+pub(super) fn html(
+    container: &Arc<dyn Container>,
+    path: Option<&str>,
+    ra: Option<&str>,
+    dec: Option<&str>,
+) -> Result<String> {
+    if let Some(path) = path {
+        let footprints = container.clone().footprints()?;
+        if let Some(footprint) = footprints.into_iter().find(|footprint| footprint.path == path) {
+            return Ok(of_corners(footprint.corners).html());
         }
     }
     let (Some(ra), Some(dec)) = (ra, dec) else { return Ok(String::new()) };
@@ -188,30 +153,17 @@ mod tests {
     }
 
     #[test]
-    fn a_header_gives_the_centre_of_the_image() {
-        let cards = [
-            ("NAXIS1", "100"),
-            ("NAXIS2", "50"),
-            ("CTYPE1", "'RA---TAN-SIP'"),
-            ("CTYPE2", "'DEC--TAN-SIP' / a comment"),
-            ("CRPIX1", "0.5"),
-            ("CRPIX2", "0.5"),
-            ("CRVAL1", "150.0"),
-            ("CRVAL2", "2.0"),
-            ("CD1_1", "-0.001"),
-            ("CD1_2", "0"),
-            ("CD2_1", "0"),
-            ("CD2_2", "0.001"),
-        ];
-        let header: String = cards
-            .iter()
-            .map(|(keyword, value)| format!("{:<80}", format!("{keyword:<8}= {value}")))
-            .collect();
-        let field = of_header(&header).unwrap();
-        // astropy.wcs: WCS(header).pixel_to_world_values(49.5, 24.5)
+    fn corners_give_the_centre_and_the_size_of_the_image() {
+        // astropy.wcs, with CD 0.001, 100 by 50 pixels: WCS(header).pixel_to_world_values([-0.5, -0.5, 99.5, 99.5],
+        // [-0.5, 49.5, 49.5, -0.5]), and of (49.5, 24.5)
+        let field = of_corners([
+            [150.0, 2.0],
+            [150.0, 2.049_999_987],
+            [149.899_936_098, 2.049_996_864],
+            [149.899_939_147, 1.999_996_953],
+        ]);
         assert!((field.ra - 149.949_968).abs() < 1e-5 && (field.dec - 2.024_999).abs() < 1e-5, "{field:?}");
-        assert!((field.width - 0.1).abs() < 1e-9 && (field.height - 0.05).abs() < 1e-9);
-        assert_eq!(of_header(&header.replace("RA---", "HPLN-")), None);
+        assert!((field.width - 0.1).abs() < 1e-6 && (field.height - 0.05).abs() < 1e-6, "{field:?}");
         assert_eq!(hours(150.0), "10h 00m 00.00s");
         assert_eq!(degrees(-0.5), "−00° 30′ 00.0″");
         assert_eq!(hours(359.999_999_99), "00h 00m 00.00s");
