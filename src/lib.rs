@@ -20,7 +20,3 @@ mod text_diff;
 pub mod vfs;
 #[doc(hidden)]
 pub mod view;
-
-// Unit tests include tests/common/place.rs, which imports from `asdf_mount`, as integration tests do.
-#[cfg(test)]
-extern crate self as asdf_mount;

@@ -1,9 +1,5 @@
 //! The walk over a directory of a server.
 
-#[path = "../../crates/asdf-remote/src/tests/server.rs"]
-#[allow(clippy::unwrap_used)] // a test fails by panicking
-mod server;
-
 use std::sync::Arc;
 
 use asdf_access::named::Servers;
@@ -11,7 +7,7 @@ use asdf_access::options::RemoteOptions;
 use seekable::cache::Cache;
 
 use super::{FilesToRead, Found};
-use server::{Reply, Server};
+use common::server::{Reply, Server};
 
 #[test]
 fn a_walk_goes_as_deep_as_a_mount() {

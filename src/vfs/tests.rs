@@ -3,9 +3,6 @@
 mod container;
 mod elsewhere;
 mod mirror;
-#[allow(dead_code, unreachable_pub)]
-#[path = "../../tests/common/place.rs"]
-mod place;
 
 use std::ffi::OsStr;
 use std::fs;

@@ -11,10 +11,12 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use tempfile::TempDir;
 
+use super::mount::program;
 use super::namespace::script_in_namespace;
+use super::python::root;
 
 /// Content of `a.asdf` in every bench: an ASDF file without tree and blocks.
-pub(crate) const TEXT: &str = "#ASDF 1.0.0\n#ASDF_STANDARD 1.5.0\n";
+pub const TEXT: &str = "#ASDF 1.0.0\n#ASDF_STANDARD 1.5.0\n";
 
 /// Time limit for any operation of a test.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -41,16 +43,16 @@ const FUNCTIONS: &str = r#"
 "#;
 
 /// The file that the README's examples mount.
-pub(crate) const SAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/sample.asdf");
+pub const SAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/sample.asdf");
 
 /// A temporary directory in which one test mounts; remaining mounts are removed at the end.
 #[derive(Debug)]
-pub(crate) struct Bench {
+pub struct Bench {
     folder: TempDir,
 }
 
 impl Bench {
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         let folder = tempfile::Builder::new().prefix("asdf-mount-").tempdir().unwrap();
         let bench = Self { folder };
         fs::write(bench.source(), TEXT).unwrap();
@@ -59,28 +61,28 @@ impl Bench {
     }
 
     /// Returns a bench whose source is the sample of `examples/`.
-    pub(crate) fn of_sample() -> Self {
+    pub fn of_sample() -> Self {
         let bench = Self::new();
         fs::copy(SAMPLE, bench.source()).unwrap();
         bench
     }
 
-    pub(crate) fn path(&self, name: impl AsRef<Path>) -> PathBuf {
+    pub fn path(&self, name: impl AsRef<Path>) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    pub(crate) fn source(&self) -> PathBuf {
+    pub fn source(&self) -> PathBuf {
         self.path("a.asdf")
     }
 
     /// Returns an existing directory to mount on.
-    pub(crate) fn mountpoint(&self) -> PathBuf {
+    pub fn mountpoint(&self) -> PathBuf {
         self.path("mnt")
     }
 
     /// Returns the program with these arguments, to run in the bench's directory.
-    pub(crate) fn command<A: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = A>) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_asdf-mount"));
+    pub fn command<A: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = A>) -> Command {
+        let mut command = Command::new(program());
         command.args(arguments).current_dir(self.folder.path()).stdin(Stdio::null());
         command.env("T", self.folder.path()).env("XDG_STATE_HOME", self.path("state"));
         command.env("XDG_CACHE_HOME", self.path("cache"));
@@ -88,18 +90,18 @@ impl Bench {
     }
 
     /// Runs the program until it returns and no process holds its stdout and stderr any more.
-    pub(crate) fn run<A: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = A>) -> Output {
+    pub fn run<A: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = A>) -> Output {
         self.command(arguments).output().unwrap()
     }
 
     /// Mounts `a.asdf` on `mountpoint` and returns its daemon.
-    pub(crate) fn mount(&self, mountpoint: &Path) -> Daemon {
+    pub fn mount(&self, mountpoint: &Path) -> Daemon {
         succeeded(&self.run([self.source().as_path(), mountpoint]));
         Daemon::of(mountpoint)
     }
 
     /// Mounts in the foreground and returns once the mount is ready.
-    pub(crate) fn mount_in_foreground(&self, mountpoint: &Path) -> Child {
+    pub fn mount_in_foreground(&self, mountpoint: &Path) -> Child {
         let mut child =
             self.command(["-fv", "a.asdf"]).arg(mountpoint).stderr(Stdio::piped()).spawn().unwrap();
         eventually("the mount is there", || {
@@ -113,11 +115,11 @@ impl Bench {
     ///
     /// The bench's directory is `$T`, and the program is in `$T/bin` and in `PATH`. Every user can access
     /// both.
-    pub(crate) fn script(&self, script: &str) -> Output {
+    pub fn script(&self, script: &str) -> Output {
         use std::os::unix::fs::PermissionsExt;
         let bin = self.path("bin");
         fs::create_dir_all(&bin).unwrap();
-        fs::copy(env!("CARGO_BIN_EXE_asdf-mount"), bin.join("asdf-mount")).unwrap();
+        fs::copy(program(), bin.join("asdf-mount")).unwrap();
         fs::set_permissions(self.folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
         let path =
             std::env::join_paths([&bin, Path::new("/usr/sbin"), Path::new("/usr/bin"), Path::new("/bin")]);
@@ -130,10 +132,10 @@ impl Bench {
     }
 
     /// Runs a command line in the bench's directory, with the program in `PATH`.
-    pub(crate) fn shell(&self, line: &str) -> Output {
-        let program = Path::new(env!("CARGO_BIN_EXE_asdf-mount"));
+    pub fn shell(&self, line: &str) -> Output {
+        let program = Path::new(program());
         // The Python environment of the tests has numpy, for the examples that use it.
-        let python = Path::new(env!("CARGO_MANIFEST_DIR")).join(".venv/bin");
+        let python = root().join(".venv/bin");
         let folders = [program.parent().unwrap(), &python, Path::new("/usr/bin"), Path::new("/bin")];
         let mut command = Command::new("sh");
         command.args(["-c", line]).current_dir(self.folder.path()).stdin(Stdio::null());
@@ -142,20 +144,20 @@ impl Bench {
     }
 
     /// Returns the types of the mounts on `path`, lowest first.
-    pub(crate) fn mounted_on(&self, path: &Path) -> Vec<String> {
+    pub fn mounted_on(&self, path: &Path) -> Vec<String> {
         mounts().into_iter().filter(|mount| mount.path == path).map(|mount| mount.kind).collect()
     }
 
     /// Runs a [`script`](Self::script), which must succeed and leave nothing.
     #[track_caller]
-    pub(crate) fn runs(&self, script: &str) {
+    pub fn runs(&self, script: &str) {
         let output = self.script(script);
         assert!(output.status.success(), "{output:?}");
         self.nothing_is_left();
     }
 
     /// Asserts that no mount and no process remains.
-    pub(crate) fn nothing_is_left(&self) {
+    pub fn nothing_is_left(&self) {
         eventually("no process is left", || self.processes().is_empty());
         let left: Vec<_> =
             mounts().into_iter().filter(|mount| mount.path.starts_with(self.folder.path())).collect();
@@ -187,15 +189,15 @@ impl Drop for Bench {
 
 /// The process that serves a mount.
 #[derive(Debug)]
-pub(crate) struct Daemon {
-    pub(crate) number: i32,
+pub struct Daemon {
+    pub number: i32,
     /// The process itself: once it has ended, its number may be that of another process.
     process: OwnedFd,
 }
 
 impl Daemon {
     /// Asks the mount for its daemon.
-    pub(crate) fn of(mountpoint: &Path) -> Self {
+    pub fn of(mountpoint: &Path) -> Self {
         let mut digits = [0; 20];
         let length = rustix::fs::getxattr(mountpoint, "user.asdf-mount.pid", &mut digits).unwrap();
         let number = std::str::from_utf8(&digits[..length]).unwrap().parse().unwrap();
@@ -203,27 +205,27 @@ impl Daemon {
         Self { number, process }
     }
 
-    pub(crate) fn send(&self, signal: Signal) {
+    pub fn send(&self, signal: Signal) {
         pidfd_send_signal(&self.process, signal).unwrap();
     }
 
-    pub(crate) fn stat(&self) -> Option<Vec<String>> {
+    pub fn stat(&self) -> Option<Vec<String>> {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.number)).ok()?;
         // The process name, in parentheses, may contain any character.
         Some(stat.rsplit_once(") ")?.1.split(' ').map(str::to_owned).collect())
     }
 
     /// True if any thread of the daemon runs.
-    pub(crate) fn runs(&self) -> bool {
+    pub fn runs(&self) -> bool {
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
         poll(&mut [PollFd::new(&self.process, PollFlags::IN)], Some(&at_once)).unwrap() == 0
     }
 
-    pub(crate) fn ends(&self) {
+    pub fn ends(&self) {
         eventually("the daemon ends", || !self.runs());
     }
 
-    pub(crate) fn kill(&self) {
+    pub fn kill(&self) {
         self.send(Signal::KILL);
         self.ends();
     }
@@ -248,7 +250,7 @@ fn mounts() -> Vec<Mount> {
 }
 
 /// Returns the mount's line in /proc/self/mountinfo.
-pub(crate) fn line_of(mountpoint: &Path) -> String {
+pub fn line_of(mountpoint: &Path) -> String {
     let table = fs::read_to_string("/proc/self/mountinfo").unwrap();
     let wanted = format!(" {} ", mountpoint.to_str().unwrap());
     table.lines().find(|line| line.contains(&wanted)).unwrap().to_owned()
@@ -256,7 +258,7 @@ pub(crate) fn line_of(mountpoint: &Path) -> String {
 
 /// Waits until `so` returns true.
 #[track_caller]
-pub(crate) fn eventually(what: &str, mut so: impl FnMut() -> bool) {
+pub fn eventually(what: &str, mut so: impl FnMut() -> bool) {
     let start = Instant::now();
     while !so() {
         assert!(start.elapsed() < DEADLINE, "waited in vain until {what}");
@@ -266,13 +268,13 @@ pub(crate) fn eventually(what: &str, mut so: impl FnMut() -> bool) {
 
 /// Asserts success with an empty stderr.
 #[track_caller]
-pub(crate) fn succeeded(output: &Output) {
+pub fn succeeded(output: &Output) {
     assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
 }
 
 /// Asserts the exit status and returns the only line of stderr.
 #[track_caller]
-pub(crate) fn failed(output: &Output, status: i32) -> String {
+pub fn failed(output: &Output, status: i32) -> String {
     assert_eq!(output.status.code(), Some(status), "{output:?}");
     let said = String::from_utf8(output.stderr.clone()).unwrap();
     assert!(

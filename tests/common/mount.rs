@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -290,13 +290,23 @@ impl Drop for Mounted {
 }
 
 /// Returns the path of the program under test.
+///
+/// Cargo compiles it for each test program of the package, into the directory above that of the test program.
 pub fn program() -> &'static str {
-    env!("CARGO_BIN_EXE_asdf-mount")
+    static PROGRAM: OnceLock<String> = OnceLock::new();
+    PROGRAM.get_or_init(|| build().join("asdf-mount").into_os_string().into_string().unwrap())
+}
+
+/// Returns the directory of the build.
+fn build() -> PathBuf {
+    std::env::current_exe().unwrap().ancestors().nth(2).unwrap().to_owned()
 }
 
 /// Makes a fresh directory on the disk of the build; /tmp may be another kind of file system.
 pub fn fresh_folder() -> tempfile::TempDir {
-    tempfile::Builder::new().prefix("mount-").tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
+    let temporary = build().with_file_name("tmp");
+    fs::create_dir_all(&temporary).unwrap();
+    tempfile::Builder::new().prefix("mount-").tempdir_in(temporary).unwrap()
 }
 
 /// True if there is a mount at `mountpoint`, even if its daemon has ended.

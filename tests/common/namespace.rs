@@ -11,7 +11,7 @@ const ALONE: &str = r#"
 
 /// Returns a command that runs a script in `folder`, in a mount namespace without mounts of this program, for at most
 /// `seconds`. Mounts that the script leaves end with it.
-pub(crate) fn script_in_namespace(folder: &Path, seconds: u32, script: &str) -> Command {
+pub fn script_in_namespace(folder: &Path, seconds: u32, script: &str) -> Command {
     let mut command = Command::new("timeout");
     command
         .arg(seconds.to_string())

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use asdf_access::Result;
 use asdf_file::edit::Target;
 
-use crate::dice::Dice;
 use crate::files::block;
-use crate::sim::{Disk, SOURCE, Sim};
+use common::dice::Dice;
+use common::sim::{Disk, SOURCE, Sim};
 
 pub(crate) fn source() -> &'static Path {
     Path::new(SOURCE)

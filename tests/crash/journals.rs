@@ -9,9 +9,9 @@ use asdf_file::edit::{SaveOptions, SavePlan};
 use seekable::source::storage::Storage;
 
 use crate::cases::{blocks, open, source};
-use crate::dice::Dice;
 use crate::files::{Parts, text};
-use crate::sim::{Abilities, Disk, Sim, split};
+use common::dice::Dice;
+use common::sim::{Abilities, Disk, Sim, split};
 
 const JOURNAL: &str = "/data/.galaxy.asdf.asdf-mount-journal";
 const PLANS: [SavePlan; 3] = [SavePlan::InPlace, SavePlan::Insert, SavePlan::Rewrite];

@@ -6,11 +6,6 @@
 
 #![allow(clippy::unwrap_used)] // the lint recognises only test functions as tests
 
-#[path = "../common/dice.rs"]
-mod dice;
-#[path = "../common/sim/mod.rs"]
-mod sim;
-
 mod cases;
 mod files;
 mod journals;

@@ -4,9 +4,9 @@ use asdf_access::{Kind, Result};
 use asdf_file::edit::{Applied, Indexed, SaveOptions, SavePlan as Plan};
 
 use crate::cases::{blocks, crashes, open, source};
-use crate::dice::Dice;
 use crate::files::{Parts, block, index, text};
-use crate::sim::{Abilities, Disk, Fault, Sim};
+use common::dice::Dice;
+use common::sim::{Abilities, Disk, Fault, Sim};
 
 /// A file, and a text to save into it.
 #[derive(Clone, Debug)]

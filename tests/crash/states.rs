@@ -20,10 +20,10 @@ use asdf_access::Kind;
 use asdf_file::edit::SavePlan as Plan;
 
 use crate::cases::{open, source};
-use crate::dice::Dice;
 use crate::files::block;
-use crate::sim::{Choices, Disk, Fault, Moment, Sim};
 use crate::simulated::{Scenario, scenarios_with};
+use common::dice::Dice;
+use common::sim::{Choices, Disk, Fault, Moment, Sim};
 
 /// States of each plan that are recovered at least.
 const LEAST: u64 = 20_000;

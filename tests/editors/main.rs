@@ -6,9 +6,6 @@
 
 #![allow(clippy::unwrap_used)] // a test fails by panicking
 
-#[path = "../common/mod.rs"]
-mod common;
-
 mod rare;
 mod terminal;
 mod tools;

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::common::case::{BAD, Case, OLD};
+use common::case::{BAD, Case, OLD};
 
 /// The text that a driver writes last.
 const WRITTEN: &str = "second light";

@@ -5,8 +5,8 @@
 
 use std::fs;
 
-use crate::common::case::{BAD, Case, OLD};
-use crate::common::mount::wait_until;
+use common::case::{BAD, Case, OLD};
+use common::mount::wait_until;
 
 /// The program's reaction to a refusal.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -3,9 +3,9 @@
 use std::fs;
 use std::process::{Command, Output};
 
-use crate::common::case::{Case, NEW, OLD};
-use crate::common::mount::wait_until;
-use crate::common::python::python;
+use common::case::{Case, NEW, OLD};
+use common::mount::wait_until;
+use common::python::python;
 
 fn run(case: &Case, script: &str) -> Output {
     let mut command = Command::new(python());

@@ -10,11 +10,11 @@ use seekable::content::{Content, read_exact_at};
 use seekable::source::FileSource;
 use serde_json::Value;
 
-use crate::common::blosc2_builder::{Frame, compressed, header, stored};
-use crate::common::dice::Dice;
-use crate::common::md5;
 use crate::counted::CountedSource;
 use crate::shown::{context, file, open, read, view, whole};
+use common::blosc2_builder::{Frame, compressed, header, stored};
+use common::dice::Dice;
+use common::md5;
 
 fn content(container: &Arc<dyn Container>, path: &str) -> Arc<dyn Content> {
     file(container, path).unwrap().content.unwrap()

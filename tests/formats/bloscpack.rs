@@ -14,10 +14,10 @@ mod refs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::common::md5;
 use crate::shown::{context, file, open, read, view, whole};
 use asdf_file::container::{Block, Container, Verified};
 use asdf_views::format;
+use common::md5;
 use seekable::content::Soundness;
 use seekable::source::FileSource;
 use serde_json::Value;

@@ -5,8 +5,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use crate::common::asdf::{AsdfBuilder, Block, Index};
-use crate::common::encode::Encoding;
+use common::asdf::{AsdfBuilder, Block, Index};
+use common::encode::Encoding;
 
 fn check(folder: &Path, arguments: &[&OsStr]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_asdf-mount"));

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use asdf_access::{ByteOrder, File};
 
-use crate::common::asdf::{AsdfBuilder, Block};
 use crate::open::{Opened, open, read};
+use common::asdf::{AsdfBuilder, Block};
 
 fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/chunked").join(name)

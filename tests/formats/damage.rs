@@ -7,10 +7,10 @@ use asdf_views::format;
 use asdf_file::container::Context;
 use seekable::cache::Cache;
 
-use crate::common::asdf::{AsdfBuilder, Block, Built, Index, sample};
-use crate::common::encode::{self, Encoding};
 use crate::counted::CountedSource;
 use crate::open::{assert_holds, open, read};
+use common::asdf::{AsdfBuilder, Block, Built, Index, sample};
+use common::encode::{self, Encoding};
 
 fn two_and(broken: Block) -> Built {
     AsdfBuilder::new()

@@ -1,8 +1,8 @@
 //! Every known layout, intact: nothing is missing, nothing is invented.
 
-use crate::common::asdf::{AsdfBuilder, Block, Checksum, Header, Index, MAGIC_2014, index_text, sample};
-use crate::common::encode::{self, Encoding};
 use crate::open::assert_found;
+use common::asdf::{AsdfBuilder, Block, Checksum, Header, Index, MAGIC_2014, index_text, sample};
+use common::encode::{self, Encoding};
 
 fn three() -> Vec<Block> {
     vec![

@@ -2,8 +2,6 @@
 
 #![allow(clippy::unwrap_used)] // a test fails by panicking
 
-#[path = "../common/mod.rs"]
-mod common;
 #[path = "../common/counted.rs"]
 mod counted;
 

@@ -10,8 +10,8 @@ use seekable::cache::Cache;
 use seekable::content::Content;
 use seekable::source::FileSource;
 
-use crate::common::asdf::Built;
-use crate::common::mount::fresh_folder;
+use common::asdf::Built;
+use common::mount::fresh_folder;
 
 /// A file as users open it, its container, and the directory of the file.
 #[derive(Debug)]

@@ -13,8 +13,8 @@ use asdf_views::format;
 use seekable::cache::Cache;
 use seekable::content::Content;
 
-use crate::common::asdf::index_text;
-use crate::common::server::{Reply, Server};
+use common::asdf::index_text;
+use common::server::{Reply, Server};
 
 const MIB: u64 = 1 << 20;
 const HEAD: &str =

@@ -17,8 +17,8 @@ use seekable::cache::Cache;
 use seekable::content::Text;
 use seekable::source::{MemorySource, Source, SourceStat};
 
-use crate::common::asdf::{AsdfBuilder, Block, Index, sample};
 use crate::open::read;
+use common::asdf::{AsdfBuilder, Block, Index, sample};
 
 const REASON: &str = "the disk fails";
 

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use crate::common::mount::{Mounted, fresh_folder};
-use crate::common::python::{python, run};
+use common::mount::{Mounted, fresh_folder};
+use common::python::{python, run};
 
 #[test]
 fn random_arrays_are_those_of_numpy() {

@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use crate::common::mount::{Mounted, fresh_folder, program};
-use crate::common::python::{python, run};
+use common::mount::{Mounted, fresh_folder, program};
+use common::python::{python, run};
 
 #[test]
 fn data_and_arrays_are_those_that_were_written() {

@@ -2,10 +2,10 @@
 
 use std::fs;
 
-use crate::common::asdf::{AsdfBuilder, Block, Index, index_text, sample};
-use crate::common::encode::Encoding;
-use crate::common::mount::fresh_folder;
-use crate::common::python;
+use common::asdf::{AsdfBuilder, Block, Index, index_text, sample};
+use common::encode::Encoding;
+use common::mount::fresh_folder;
+use common::python;
 
 /// True for codecs and dialects that Python asdf can read.
 fn known_to_python(encoding: &Encoding) -> bool {

@@ -4,8 +4,8 @@
 
 use std::ffi::OsStr;
 
-use crate::common::mount::fresh_folder;
-use crate::common::python::{python, run};
+use common::mount::fresh_folder;
+use common::python::{python, run};
 
 #[test]
 fn the_sessions_of_the_document_read_a_catalogue() {

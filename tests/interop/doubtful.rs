@@ -6,9 +6,9 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::common::asdf::{AsdfBuilder, Block, Built, Header, Index, sample};
-use crate::common::mount::{Mounted, fresh_folder, program};
-use crate::common::python::{python, run};
+use common::asdf::{AsdfBuilder, Block, Built, Header, Index, sample};
+use common::mount::{Mounted, fresh_folder, program};
+use common::python::{python, run};
 
 /// Offset in a block header, and the bytes written there.
 const DAMAGES: [(usize, &[u8]); 17] = [

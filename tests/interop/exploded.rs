@@ -6,9 +6,9 @@ use std::io::Write;
 use std::path::Path;
 use std::process::Command;
 
-use crate::common::asdf::{AsdfBuilder, Block, Built, Header, MAGIC_2014};
-use crate::common::mount::{Mounted, fresh_folder, wait_until};
-use crate::common::python::{python, run};
+use common::asdf::{AsdfBuilder, Block, Built, Header, MAGIC_2014};
+use common::mount::{Mounted, fresh_folder, wait_until};
+use common::python::{python, run};
 
 fn copy(from: &Path, to: &Path) {
     let status = Command::new("cp").arg("-r").args([from, to]).status().unwrap();

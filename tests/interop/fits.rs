@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use crate::common::mount::{Mounted, fresh_folder};
-use crate::common::python::{python, run};
+use common::mount::{Mounted, fresh_folder};
+use common::python::{python, run};
 
 fn counts(printed: &str) -> Vec<usize> {
     printed.split_whitespace().map(|count| count.parse().unwrap()).collect()

@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::common::mount::{Mounted, fresh_folder};
-use crate::common::python::{python, root, run};
+use common::mount::{Mounted, fresh_folder};
+use common::python::{python, root, run};
 
 /// Mounts the files and compares everything in `arrays/` with Python; returns the number of compared files.
 fn compare(files: impl IntoIterator<Item = PathBuf>) -> usize {

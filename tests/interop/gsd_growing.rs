@@ -6,8 +6,8 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-use crate::common::mount::{Mounted, fresh_folder, wait_until};
-use crate::common::python::{python, root};
+use common::mount::{Mounted, fresh_folder, wait_until};
+use common::python::{python, root};
 
 /// A running `grow_gsd.py`.
 struct Writer {

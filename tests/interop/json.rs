@@ -4,8 +4,8 @@ use std::fs;
 use std::io::{Read, Seek, SeekFrom};
 use std::process::Command;
 
-use crate::common::mount::{Mounted, fresh_folder};
-use crate::common::python::{python, run};
+use common::mount::{Mounted, fresh_folder};
+use common::python::{python, run};
 
 #[test]
 fn trees_in_json_are_those_of_python() {

@@ -24,9 +24,6 @@
 
 #![allow(clippy::unwrap_used)] // a test fails by panicking
 
-#[path = "../common/mod.rs"]
-mod common;
-
 mod arrays;
 mod blosc2_by_python;
 mod bloscpack_by_python;

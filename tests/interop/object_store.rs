@@ -6,10 +6,10 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
 
-use crate::common::asdf::{AsdfBuilder, Block};
-use crate::common::case::errno;
-use crate::common::mount::{Mounted, fresh_folder, program};
-use crate::common::python::python;
+use common::asdf::{AsdfBuilder, Block};
+use common::case::errno;
+use common::mount::{Mounted, fresh_folder, program};
+use common::python::python;
 
 /// An offset in the block of a large file that opening does not read.
 const FAR: u64 = 3 << 20;

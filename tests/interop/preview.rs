@@ -1,7 +1,7 @@
 //! `preview/` and `preview.png`: pictures equal numpy's results, and are made when they are read.
 
-use crate::common::mount::{Mounted, fresh_folder};
-use crate::common::python::{python, run};
+use common::mount::{Mounted, fresh_folder};
+use common::python::{python, run};
 
 #[test]
 fn pictures_are_those_of_numpy_and_listing_them_decodes_nothing() {

@@ -1,8 +1,8 @@
 //! Comparisons with asdf 5.2, the last version whose checksums are of the decoded bytes. `scripts/test --all` runs them.
 
-use crate::common::mount::{Mounted, fresh_folder};
-use crate::common::python::{old_python, python, run};
 use crate::{doubtful, saved, written_by_python};
+use common::mount::{Mounted, fresh_folder};
+use common::python::{old_python, python, run};
 
 #[test]
 fn files_of_an_asdf_with_the_old_checksum_rule() {

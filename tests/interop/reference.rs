@@ -6,8 +6,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::common::mount::Mounted;
-use crate::common::python::{python, root, run};
+use common::mount::Mounted;
+use common::python::{python, root, run};
 
 /// Returns the `.asdf` files of a directory, each with the twin that has its data inline.
 fn pairs(folder: &Path) -> Vec<(PathBuf, PathBuf)> {

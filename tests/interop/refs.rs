@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use crate::common::bloscpack_builder::Pack;
-use crate::common::mount::{Mounted, fresh_folder};
-use crate::common::python::{python, run};
-use crate::common::site::Site;
+use common::bloscpack_builder::Pack;
+use common::mount::{Mounted, fresh_folder};
+use common::python::{python, run};
+use common::site::Site;
 
 #[test]
 fn references_lead_to_the_arrays_of_python() {

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 
 use asdf_file::edit::check::{Old, Validation, check};
 
-use crate::common::asdf::{AsdfBuilder, Block};
-use crate::common::mount::fresh_folder;
-use crate::common::python::{python, run};
+use common::asdf::{AsdfBuilder, Block};
+use common::mount::fresh_folder;
+use common::python::{python, run};
 
 mod variants;
 

@@ -5,8 +5,8 @@
 use std::fs;
 use std::path::PathBuf;
 
-use crate::common::mount::Mounted;
-use crate::common::python::root;
+use common::mount::Mounted;
+use common::python::root;
 
 fn a() -> Vec<u8> {
     (0..100_i32).flat_map(i32::to_le_bytes).collect()

@@ -1,7 +1,7 @@
 //! `tables/`: the columns read by pyarrow and DuckDB equal the original columns.
 
-use crate::common::mount::{Mounted, fresh_folder};
-use crate::common::python::{python, run};
+use common::mount::{Mounted, fresh_folder};
+use common::python::{python, run};
 
 #[test]
 fn random_tables_are_those_that_were_written() {

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::common::mount::{Mounted, fresh_folder, program};
-use crate::common::python::{python, run};
+use common::mount::{Mounted, fresh_folder, program};
+use common::python::{python, run};
 
 /// Mounts every file in `folder` made by `write_files.py` and compares every block. Returns the number of blocks.
 pub(crate) fn every_block_is_numpys(folder: &Path, names: &str) -> usize {

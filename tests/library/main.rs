@@ -2,9 +2,6 @@
 
 #![allow(clippy::unwrap_used)] // a test fails by panicking
 
-#[path = "../common/mod.rs"]
-mod common;
-
 mod reading;
 mod saving;
 

@@ -2,10 +2,10 @@
 
 use asdf_access::{ArraySource, ByteOrder, Datatype, File, Kind, OpenOptions, Severity, Verified};
 
-use crate::common::asdf::{AsdfBuilder, Block, HEAD};
-use crate::common::encode::Encoding;
-use crate::common::site::Site;
 use crate::repository;
+use common::asdf::{AsdfBuilder, Block, HEAD};
+use common::encode::Encoding;
+use common::site::Site;
 
 const TREE: &str = "%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\n";
 

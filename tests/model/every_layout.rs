@@ -5,7 +5,7 @@ use asdf_file::edit::{Indexed, SaveOptions, SavePlan};
 
 use crate::cases::{open, source};
 use crate::files::{MARKER, block, index, text};
-use crate::sim::{Abilities, Disk, Sim};
+use common::sim::{Abilities, Disk, Sim};
 
 fn disk(parts: &[&[u8]]) -> Sim {
     Disk::with(source(), &parts.concat(), Abilities::default()).mount()

@@ -4,13 +4,8 @@
 
 #[path = "../crash/cases.rs"]
 mod cases;
-#[path = "../common/dice.rs"]
-mod dice;
+#[allow(dead_code)] // crash uses all of it
+mod every_layout;
 #[path = "../crash/files.rs"]
 mod files;
-#[allow(dead_code)] // crash uses all of it
-#[path = "../common/sim/mod.rs"]
-mod sim;
-
-mod every_layout;
 mod random_saves;

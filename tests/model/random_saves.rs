@@ -3,9 +3,9 @@
 use asdf_file::edit::{SaveOptions, SavePlan};
 
 use crate::cases::{blocks, crashes, open, source};
-use crate::dice::Dice;
 use crate::files::{Parts, text};
-use crate::sim::{Abilities, Disk};
+use common::dice::Dice;
+use common::sim::{Abilities, Disk};
 
 /// Returns a random text, longer or shorter by little or much.
 fn some_text(dice: &mut Dice) -> Vec<u8> {

@@ -1,8 +1,8 @@
 //! Tests of sources elsewhere: files of the fake format on a server in memory.
 
-use super::place::FakeServer;
 use super::*;
 use asdf_access::named::Named;
+use common::place::{FakeServer, MTIME};
 
 /// Returns the tree of a file or directory of a server.
 fn tree(test: &Test, server: &Arc<FakeServer>, path: &str) -> Vfs {
@@ -33,7 +33,7 @@ fn a_file_elsewhere_is_the_root() {
     assert!(
         String::from_utf8(tree.read(".asdf-mount/status.yaml")).unwrap().contains("fake://server/s/a.asdf")
     );
-    assert_eq!(tree.at("blocks/0.bin").unwrap().mtime, place::MTIME);
+    assert_eq!(tree.at("blocks/0.bin").unwrap().mtime, MTIME);
     assert_eq!(tree.space().unwrap().name_max, 255);
     // The root remains after its file is gone.
     server.remove("s/a.asdf");

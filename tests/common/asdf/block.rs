@@ -10,7 +10,7 @@
 
 use md5::{Digest, Md5};
 
-use crate::common::encode::Encoding;
+use crate::encode::Encoding;
 
 /// The magic of a block.
 pub const MAGIC: [u8; 4] = *b"\xd3BLK";
@@ -22,7 +22,7 @@ pub const MAGIC_2014: [u8; 4] = *b"\x89BLK";
 pub const STREAMED: u32 = 1;
 
 /// The flag of a block that begins with a YAML chain of encodings (0.1.0 only).
-pub const ENCODED: u32 = 2;
+pub(super) const ENCODED: u32 = 2;
 
 /// The layout of a header; see the table above.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

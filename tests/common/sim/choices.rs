@@ -8,7 +8,7 @@ use crate::dice::Dice;
 
 /// The choices of a crash about the changes of a disk that are not durable. Each combination is another state.
 #[derive(Debug)]
-pub(crate) struct Choices<'a> {
+pub struct Choices<'a> {
     disk: &'a Disk,
     choices: Vec<Choice>,
 }
@@ -43,7 +43,7 @@ impl Choice {
 }
 
 impl<'a> Choices<'a> {
-    pub(crate) fn of(disk: &'a Disk) -> Self {
+    pub fn of(disk: &'a Disk) -> Self {
         let mut sectors: BTreeMap<(u64, usize), Vec<usize>> = BTreeMap::new();
         let mut files: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
         let mut choices = Vec::new();
@@ -73,12 +73,12 @@ impl<'a> Choices<'a> {
     }
 
     /// Returns the number of states.
-    pub(crate) fn count(&self) -> u64 {
+    pub fn count(&self) -> u64 {
         self.choices.iter().fold(1, |product, choice| product.saturating_mul(choice.count()))
     }
 
     /// Returns the state of a number.
-    pub(crate) fn state(&self, mut number: u64) -> Disk {
+    pub fn state(&self, mut number: u64) -> Disk {
         self.with(|choice| {
             let count = choice.count();
             let one = number % count;
@@ -88,7 +88,7 @@ impl<'a> Choices<'a> {
     }
 
     /// Returns a random state: any, one with few changes or with many, or one that has lost or kept a few choices only.
-    pub(crate) fn random(&self, dice: &mut Dice) -> Disk {
+    pub fn random(&self, dice: &mut Dice) -> Disk {
         let way = dice.below(4);
         let weight = 1 + dice.below(15);
         let some = dice.below(self.choices.len().max(1) as u64);

@@ -8,26 +8,26 @@ use std::sync::Arc;
 use super::PAGE;
 
 /// Size of the unit that reaches the disk atomically.
-pub(super) const SECTOR: usize = 512;
+pub const SECTOR: usize = 512;
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Inode {
-    pub(super) size: u64,
-    pub(super) mtime: i64,
-    pub(super) map: BTreeMap<u64, u64>,
+pub struct Inode {
+    pub size: u64,
+    pub mtime: i64,
+    pub map: BTreeMap<u64, u64>,
 }
 
 /// The content of a disk, visible or durable.
 #[derive(Clone, Debug, Default)]
-pub(super) struct State {
-    pub(super) inodes: BTreeMap<u64, Inode>,
-    pub(super) pages: BTreeMap<u64, Arc<Vec<u8>>>,
-    pub(super) names: BTreeMap<PathBuf, u64>,
+pub struct State {
+    pub inodes: BTreeMap<u64, Inode>,
+    pub pages: BTreeMap<u64, Arc<Vec<u8>>>,
+    pub names: BTreeMap<PathBuf, u64>,
 }
 
 /// A change that is not durable yet.
 #[derive(Clone, Debug)]
-pub(super) enum Change {
+pub enum Change {
     Data { inode: u64, page: u64, sector: usize, bytes: Arc<[u8]> },
     Map { inode: u64, logical: u64, page: Option<u64> },
     Size { inode: u64, size: u64 },
@@ -40,7 +40,7 @@ pub(super) enum Change {
 }
 
 impl Change {
-    pub(super) fn inode(&self) -> Option<u64> {
+    pub fn inode(&self) -> Option<u64> {
         match self {
             Self::Data { inode, .. }
             | Self::Map { inode, .. }
@@ -53,14 +53,14 @@ impl Change {
     }
 
     /// True if the change stays in order with other changes of its inode.
-    pub(super) fn is_ordered(&self) -> bool {
+    pub fn is_ordered(&self) -> bool {
         self.inode().is_some() && !matches!(self, Self::Data { .. })
     }
 }
 
 impl State {
     /// Applies a change; an interrupted insert or collapse stops at page `stopped_at`.
-    pub(super) fn apply(&mut self, change: &Change, stopped_at: Option<u64>) {
+    pub fn apply(&mut self, change: &Change, stopped_at: Option<u64>) {
         match change {
             Change::Data { page, sector, bytes, .. } => {
                 let page = self.pages.entry(*page).or_insert_with(|| Arc::new(vec![0; PAGE as usize]));
@@ -112,7 +112,7 @@ impl State {
         }
     }
 
-    pub(super) fn read(&self, inode: u64, range: Range<u64>) -> Vec<u8> {
+    pub fn read(&self, inode: u64, range: Range<u64>) -> Vec<u8> {
         let Some(inode) = self.inodes.get(&inode) else { return Vec::new() };
         let range = range.start..range.end.min(inode.size);
         let mut bytes = Vec::new();
@@ -130,7 +130,7 @@ impl State {
     }
 
     /// True if a file has these bytes.
-    pub(super) fn has_bytes(&self, inode: u64, bytes: &[u8]) -> bool {
+    pub fn has_bytes(&self, inode: u64, bytes: &[u8]) -> bool {
         let Some(inode) = self.inodes.get(&inode) else { return bytes.is_empty() };
         let mut pages = bytes.chunks(PAGE as usize).zip(0..);
         inode.size == bytes.len() as u64
@@ -143,7 +143,7 @@ impl State {
     }
 
     /// Clears the bytes after the end of each file, as the kernel does when it reads an inode.
-    pub(super) fn clear_behind_ends(&mut self) {
+    pub fn clear_behind_ends(&mut self) {
         for inode in self.inodes.values_mut() {
             inode.map.retain(|logical, _| logical * PAGE < inode.size);
             if let Some(page) = inode.map.get(&(inode.size / PAGE)).and_then(|page| self.pages.get_mut(page))

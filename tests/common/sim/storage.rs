@@ -13,7 +13,7 @@ use super::state::Change;
 use super::{PAGE, Sim};
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct SimFile(u64);
+pub struct SimFile(u64);
 
 impl Storage for Sim {
     type File = SimFile;

@@ -6,7 +6,7 @@ use asdf_access::Kind;
 use asdf_file::container::Severity;
 
 use super::{block, file, open, read, view, whole};
-use crate::common::bloscpack_builder::{Pack, checksum, stored};
+use common::bloscpack_builder::{Pack, checksum, stored};
 
 fn data() -> Vec<u8> {
     (0..100_u8).collect()

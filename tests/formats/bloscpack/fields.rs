@@ -5,7 +5,7 @@ use std::path::Path;
 use seekable::content::Content;
 
 use super::{block, file, open, read, whole};
-use crate::common::bloscpack_builder::Pack;
+use common::bloscpack_builder::Pack;
 
 fn fixture(name: &str) -> Vec<u8> {
     std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/bloscpack").join(name)).unwrap()

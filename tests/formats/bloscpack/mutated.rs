@@ -9,8 +9,8 @@ use seekable::content::{Content, Soundness};
 use seekable::source::{MemorySource, Source};
 
 use super::{block, fixtures, open, read};
-use crate::common::bloscpack_builder::Pack;
-use crate::common::dice::Dice;
+use common::bloscpack_builder::Pack;
+use common::dice::Dice;
 
 /// Number of mutated files of each kind.
 const TRIES: u64 = 60;

@@ -8,8 +8,8 @@ use seekable::cache::Cache;
 use seekable::content::Soundness;
 
 use super::{block, open, read, view, whole};
-use crate::common::bloscpack_builder::{Pack, stored};
 use crate::counted::CountedSource;
+use common::bloscpack_builder::{Pack, stored};
 
 fn data() -> Vec<u8> {
     (0..1000_u32).flat_map(|n| (n * 7).to_le_bytes()).collect()

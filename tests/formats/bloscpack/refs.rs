@@ -9,7 +9,7 @@ use seekable::source::FileSource;
 use serde_json::Value;
 
 use super::{block, context, fixtures, open, whole};
-use crate::common::bloscpack_builder::Pack;
+use common::bloscpack_builder::Pack;
 
 fn refs(container: &Arc<dyn Container>) -> Value {
     let file = container.clone().derived_file(REFERENCES).unwrap().unwrap();

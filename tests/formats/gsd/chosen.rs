@@ -8,8 +8,8 @@ use asdf_file::container::Context;
 use seekable::cache::Cache;
 
 use super::walked::{at, bytes, folder, names, open};
-use crate::common::gsd_builder::{Built, GsdBuilder, LOCATION};
 use crate::counted::CountedSource;
+use common::gsd_builder::{Built, GsdBuilder, LOCATION};
 
 /// Adds a chunk of one number.
 fn number(builder: GsdBuilder, frame: u64, name: &str, value: u8) -> GsdBuilder {

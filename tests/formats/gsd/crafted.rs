@@ -6,9 +6,9 @@ use seekable::source::FileSource;
 use std::sync::Arc;
 
 use super::walked::{at, bytes, file, folder, names, open, walk};
-use crate::common::gsd_builder::{Built, COLUMNS, FLAGS, FRAME, GsdBuilder, ID, LOCATION, ROWS, TYPE};
-use crate::common::mount::fresh_folder;
 use crate::open::read;
+use common::gsd_builder::{Built, COLUMNS, FLAGS, FRAME, GsdBuilder, ID, LOCATION, ROWS, TYPE};
+use common::mount::fresh_folder;
 
 /// Returns 8 frames with the chunks `a`, `b` and `c` of 16 bytes each.
 fn plain(version: u32) -> Built {

@@ -7,8 +7,8 @@ use asdf_file::folder::names::original;
 
 use super::crafted::is_of_series;
 use super::walked::{bytes, folder, names, npy, open, walk};
-use crate::common::dice::Dice;
-use crate::common::gsd_builder::{Built, Chunk, DESCRS, GsdBuilder, SIZES};
+use common::dice::Dice;
+use common::gsd_builder::{Built, Chunk, DESCRS, GsdBuilder, SIZES};
 
 const FILES: u64 = 300;
 

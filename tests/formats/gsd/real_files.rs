@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 
-use crate::common::md5;
 use asdf_file::container::Defect;
 use asdf_file::folder::EntryKind;
+use common::md5;
 use serde_json::Value;
 
 use super::walked::{at, bytes, folder, names, open, walk};

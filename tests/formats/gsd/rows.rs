@@ -6,9 +6,9 @@ use std::sync::Arc;
 use asdf_file::container::Container;
 
 use super::walked::{at, bytes, file, folder, npy, open, walk};
-use crate::common::dice::Dice;
-use crate::common::gsd_builder::{GsdBuilder, LOCATION};
 use crate::open::read;
+use common::dice::Dice;
+use common::gsd_builder::{GsdBuilder, LOCATION};
 
 const FILES: u64 = 60;
 

@@ -7,8 +7,8 @@ use asdf_file::container::Container;
 use asdf_file::folder::Node;
 
 use super::walked::{at, bytes, file, folder, npy, open, walk};
-use crate::common::dice::Dice;
-use crate::common::gsd_builder::{COLUMNS, Chunk, DESCRS, GsdBuilder, LOCATION, ROWS, SIZES};
+use common::dice::Dice;
+use common::gsd_builder::{COLUMNS, Chunk, DESCRS, GsdBuilder, LOCATION, ROWS, SIZES};
 
 const FILES: u64 = 200;
 const NAMES: [&str; 6] = ["a", "a/b", "step", "x.npy", "rare", "../up"];

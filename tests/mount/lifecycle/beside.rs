@@ -5,8 +5,8 @@ use std::process::Command;
 
 use rustix::process::Signal;
 
-use crate::common::daemon::{Bench, Daemon, TEXT, failed, succeeded};
 use crate::user::PROLOGUE;
+use common::daemon::{Bench, Daemon, TEXT, failed, succeeded};
 
 #[test]
 fn the_directory_is_made_and_removed_again_however_the_mount_ends() {

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::common::daemon::{Bench, SAMPLE};
-use crate::common::site::Site;
+use common::daemon::{Bench, SAMPLE};
+use common::site::Site;
 
 /// Runs a command line; returns exit status, stdout and stderr.
 fn shell(bench: &Bench, line: &str) -> (i32, String, String) {

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use crate::common::daemon::{Bench, succeeded};
+use common::daemon::{Bench, succeeded};
 
 /// Key that inserts all candidates into the command line.
 const ALL: &str = "\x14";

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::common::daemon::{Bench, succeeded};
+use common::daemon::{Bench, succeeded};
 
 fn packaged(name: &str) -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("packaging").join(name)

@@ -1,7 +1,7 @@
 //! The end of a mount that is in use or can't be removed, and mounts with little address space.
 
-use crate::common::daemon::Bench;
 use crate::user::PROLOGUE;
+use common::daemon::Bench;
 
 #[track_caller]
 fn runs(script: &str) {

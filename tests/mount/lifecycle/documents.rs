@@ -5,8 +5,8 @@ mod python;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::common::daemon::Bench;
-use crate::common::site::Site;
+use common::daemon::Bench;
+use common::site::Site;
 
 /// Documents whose examples are run by a test here: all but those of [`ELSEWHERE`].
 const RUN_HERE: [&str; 7] = [

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::common::daemon::Bench;
+use common::daemon::Bench;
 
 /// Returns exit status, stdout and stderr of a command line; the file must not change.
 #[track_caller]

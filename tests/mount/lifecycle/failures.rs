@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::common::daemon::{Bench, failed, succeeded};
+use common::daemon::{Bench, failed, succeeded};
 
 /// Arguments, exit status, and a part of the error.
 const FAILURES: &[(&[&str], i32, &str)] = &[

@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use crate::common::daemon::{Bench, SAMPLE, failed, succeeded};
 use crate::user::PROLOGUE;
+use common::daemon::{Bench, SAMPLE, failed, succeeded};
 
 #[test]
 fn a_copy_of_a_mount_can_be_removed() {

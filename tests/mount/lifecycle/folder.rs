@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::common::daemon::{Bench, SAMPLE};
+use common::daemon::{Bench, SAMPLE};
 
 #[track_caller]
 fn runs(script: &str) {

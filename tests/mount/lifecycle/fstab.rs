@@ -4,7 +4,7 @@
 //! into /usr/local/bin, in a separate mount namespace. A helper that is installed already knows another program: it is
 //! covered by one that knows this one.
 
-use crate::common::daemon::Bench;
+use common::daemon::Bench;
 
 const HELPER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/packaging/mount.fuse.asdf-mount");
 

@@ -1,7 +1,7 @@
 //! A mount that the caller makes, and passes as the mountpoint `/dev/fd/N`.
 
-use crate::common::daemon::Bench;
 use crate::user::PROLOGUE;
+use common::daemon::Bench;
 
 /// Mounts on `mnt` and runs the program: `given.py OPTIONS COMMAND…`, where `FD` stands for the descriptor.
 const CALLER: &str = r#"

@@ -1,6 +1,6 @@
 //! The history of a file: in the mount, and by `--log`, `--diff` and `--undo`.
 
-use crate::common::daemon::Bench;
+use common::daemon::Bench;
 
 /// Script functions: `rename NAME` saves through the mount, `save NAME` without one, `named NAME` checks the
 /// file, `count N` the saves in its history.

@@ -9,9 +9,9 @@ use std::process::Command;
 
 use rustix::fs::{CWD, Dir, Mode, OFlags, RenameFlags};
 
-use crate::common::asdf::{AsdfBuilder, Block, sample};
-use crate::common::daemon::Bench;
-use crate::common::mount::{Mounted, fresh_folder, program};
+use common::asdf::{AsdfBuilder, Block, sample};
+use common::daemon::Bench;
+use common::mount::{Mounted, fresh_folder, program};
 
 /// True if terminals interpret the character.
 fn acts(letter: char) -> bool {

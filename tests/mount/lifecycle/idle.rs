@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
-use crate::common::daemon::{Bench, Daemon, eventually, succeeded};
 use crate::user::PROLOGUE;
+use common::daemon::{Bench, Daemon, eventually, succeeded};
 
 #[test]
 fn an_idle_mount_ends_and_one_in_use_does_not() {

@@ -6,8 +6,8 @@ use std::process::Stdio;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use crate::common::daemon::{Bench, SAMPLE, failed, succeeded};
-use crate::common::site::Site;
+use common::daemon::{Bench, SAMPLE, failed, succeeded};
+use common::site::Site;
 
 fn printed(bench: &Bench, arguments: &[&str]) -> String {
     let output = bench.run(arguments);

@@ -4,8 +4,8 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::common::daemon::{Bench, Daemon, succeeded};
 use crate::user::PROLOGUE;
+use common::daemon::{Bench, Daemon, succeeded};
 
 /// Returns the object of a mountpoint in the output of `--list --json`.
 fn object(bench: &Bench, name: &str) -> Value {

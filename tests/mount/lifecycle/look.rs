@@ -11,10 +11,10 @@ use std::process::{Command, Output, Stdio};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::common::asdf::{AsdfBuilder, Block};
-use crate::common::daemon::{Bench, SAMPLE, eventually, failed, succeeded};
-use crate::common::encode::Encoding;
-use crate::common::names;
+use common::asdf::{AsdfBuilder, Block};
+use common::daemon::{Bench, SAMPLE, eventually, failed, succeeded};
+use common::encode::Encoding;
+use common::names;
 
 /// A node in a mount: the fields of a line of `--ls --json`.
 #[derive(Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
-use crate::common::daemon::{Bench, Daemon, failed, line_of, succeeded};
+use common::daemon::{Bench, Daemon, failed, line_of, succeeded};
 
 /// Mounts with `options` and returns the mount's line in mountinfo.
 fn line_with(options: &[&str]) -> String {

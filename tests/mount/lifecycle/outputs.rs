@@ -4,8 +4,8 @@ use std::fs::{self, File};
 use std::os::fd::OwnedFd;
 use std::process::{Command, Stdio};
 
-use crate::common::asdf::{AsdfBuilder, Block, sample};
-use crate::common::mount::{fresh_folder, program};
+use common::asdf::{AsdfBuilder, Block, sample};
+use common::mount::{fresh_folder, program};
 
 /// Returns a file on a full disk.
 fn full() -> Stdio {

@@ -2,10 +2,10 @@
 
 use std::fs;
 
-use crate::common::asdf::{AsdfBuilder, Block};
-use crate::common::daemon::Bench;
-use crate::common::encode::Encoding;
 use crate::user::PROLOGUE;
+use common::asdf::{AsdfBuilder, Block};
+use common::daemon::Bench;
+use common::encode::Encoding;
 
 /// Makes a directory `many` of 2000 files, one of them damaged.
 fn bench() -> Bench {

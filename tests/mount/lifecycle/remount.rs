@@ -1,7 +1,7 @@
 //! `-o remount,ro` and `-o remount,rw`.
 
-use crate::common::daemon::Bench;
 use crate::user::PROLOGUE;
+use common::daemon::Bench;
 
 #[track_caller]
 fn runs(script: &str) {

@@ -4,7 +4,7 @@ use std::fs;
 
 use rustix::process::Signal;
 
-use crate::common::daemon::{Bench, Daemon, succeeded};
+use common::daemon::{Bench, Daemon, succeeded};
 
 #[test]
 fn an_idle_mount_is_empty_and_not_full() {

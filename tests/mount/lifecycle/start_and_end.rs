@@ -7,7 +7,7 @@ use std::process::Command;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::common::daemon::{Bench, Daemon, TEXT, eventually, failed, succeeded};
+use common::daemon::{Bench, Daemon, TEXT, eventually, failed, succeeded};
 
 const SIGNALS: [Signal; 2] = [Signal::INT, Signal::TERM];
 

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::common::daemon::Bench;
+use common::daemon::Bench;
 
 #[test]
 fn nothing_is_written_through_a_link_in_a_state_directory_of_another_user() {

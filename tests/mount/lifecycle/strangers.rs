@@ -1,7 +1,7 @@
 //! Another user who forges a mount, or exchanges directories while root mounts and unmounts.
 
-use crate::common::daemon::Bench;
 use crate::user::PROLOGUE;
+use common::daemon::Bench;
 
 /// A mount of the user nobody that looks like one of ours in the mount table, and has the attributes of its
 /// directory `home/forged`. Its program may have the name of ours.

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
-use crate::common::daemon::{Bench, Daemon, eventually, succeeded};
+use common::daemon::{Bench, Daemon, eventually, succeeded};
 
 /// Returns the next message to a service manager, or none within the time limit.
 fn received(socket: &UnixDatagram, patience: Duration) -> Option<String> {
@@ -95,7 +95,7 @@ fn a_mount_that_fails_is_never_ready_and_a_bad_address_does_not_matter() {
     fs::write(bench.source(), "no ASDF file").unwrap();
     assert!(!service(&bench, path.to_str().unwrap()).wait().unwrap().success());
     assert_eq!(received(&socket, Duration::from_millis(1)), None);
-    fs::write(bench.source(), crate::common::daemon::TEXT).unwrap();
+    fs::write(bench.source(), common::daemon::TEXT).unwrap();
     for address in ["vsock:2:9999", "relative", "/nowhere/at/all", "@nobody is here"] {
         let mut child = service(&bench, address);
         eventually("it is mounted", || is_mounted(&bench));

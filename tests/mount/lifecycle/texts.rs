@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Command;
 
-use crate::common::daemon::{Bench, succeeded};
+use common::daemon::{Bench, succeeded};
 
 fn text(bench: &Bench, arguments: &[&str]) -> String {
     let output = bench.run(arguments);

@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use crate::common::daemon::Bench;
+use common::daemon::Bench;
 
 pub(crate) const PROLOGUE: &str = r#"
     mkdir dev home

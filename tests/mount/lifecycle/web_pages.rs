@@ -5,9 +5,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::common::daemon::{Bench, SAMPLE, failed, succeeded};
-use crate::common::names;
-use crate::common::site::Site;
+use common::daemon::{Bench, SAMPLE, failed, succeeded};
+use common::names;
+use common::site::Site;
 
 fn printed(bench: &Bench, arguments: &[&str]) -> String {
     let output = bench.run(arguments);

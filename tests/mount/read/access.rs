@@ -8,10 +8,10 @@ use std::sync::Barrier;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::common::asdf::{AsdfBuilder, Block, sample};
-use crate::common::encode::Encoding;
-use crate::common::mount::{Mounted, fresh_folder};
 use crate::large::{self, Kind};
+use common::asdf::{AsdfBuilder, Block, sample};
+use common::encode::Encoding;
+use common::mount::{Mounted, fresh_folder};
 
 pub(crate) const LEN: usize = 3_500_000;
 

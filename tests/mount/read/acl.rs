@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::common::daemon::Bench;
+use common::daemon::Bench;
 
 /// `as UID:GID[:GROUPS] COMMAND` runs as that user; `reads` and `writes` try a file as that user.
 ///

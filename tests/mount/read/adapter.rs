@@ -27,8 +27,8 @@ use seekable::cache::Cache;
 use seekable::content::{Content, Pieces, Slice, Soundness, Text};
 use seekable::source::{Source, SourceStat};
 
-use crate::common::names;
-use crate::common::place::FakeServer;
+use common::names;
+use common::place::FakeServer;
 
 pub(crate) const HEAD: &[u8] = b"#ASDF 1.0.0\n...\n";
 const LARGE: u64 = 4 << 20;

@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use crate::common::asdf::{AsdfBuilder, Block};
-use crate::common::mount::fresh_folder;
+use common::asdf::{AsdfBuilder, Block};
+use common::mount::fresh_folder;
 
 #[test]
 fn arrays_that_python_refuses_are_shown() {

@@ -3,9 +3,9 @@
 use std::fs;
 use std::process::Command;
 
-use crate::common::asdf::{AsdfBuilder, Block, sample};
-use crate::common::mount::{Mounted, fresh_folder};
-use crate::common::python::python;
+use common::asdf::{AsdfBuilder, Block, sample};
+use common::mount::{Mounted, fresh_folder};
+use common::python::python;
 
 fn table(mount: &Mounted) -> String {
     let path = mount.path(".asdf-mount/blocks.yaml");

@@ -5,9 +5,9 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::common::bloscpack_builder::Pack;
-use crate::common::mount::{fresh_folder, program};
-use crate::common::python;
+use common::bloscpack_builder::Pack;
+use common::mount::{fresh_folder, program};
+use common::python;
 
 fn fixture(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/bloscpack").join(name)

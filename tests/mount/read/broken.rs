@@ -4,9 +4,9 @@ use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::FileExt;
 
-use crate::common::asdf::{AsdfBuilder, Block, sample};
-use crate::common::encode::{self, Encoding};
-use crate::common::mount::fresh_folder;
+use common::asdf::{AsdfBuilder, Block, sample};
+use common::encode::{self, Encoding};
+use common::mount::fresh_folder;
 
 /// Number of empty streams, each with a header and a footer.
 const EMPTY: usize = 20_000;

@@ -5,11 +5,11 @@ use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use crate::common::asdf::{AsdfBuilder, Block};
-use crate::common::mount::{Mounted, fresh_folder};
-use crate::common::server::{Reply, Server};
-use crate::common::site::Site;
 use crate::on_servers::{example, large, run};
+use common::asdf::{AsdfBuilder, Block};
+use common::mount::{Mounted, fresh_folder};
+use common::server::{Reply, Server};
+use common::site::Site;
 
 /// Runs `--catalog` with more arguments; returns the lines of the catalogue, of which none is an error.
 fn catalog(arguments: &[&str]) -> Vec<String> {
@@ -276,8 +276,8 @@ fn keys_with_an_empty_component_are_found() {
     uris.sort();
     assert_eq!(uris, ["s3://abc//c.asdf", "s3://abc/p//a.asdf", "s3://abc/p/x/b.asdf"]);
     let mounted = Mounted::new(["-o", &format!("anonymous,{endpoint}"), "s3://abc/"]);
-    assert_eq!(crate::common::names(mounted.root()), ["%-", "p"]);
-    assert_eq!(crate::common::names(&mounted.path("p")), ["%-", "x"]);
+    assert_eq!(common::names(mounted.root()), ["%-", "p"]);
+    assert_eq!(common::names(&mounted.path("p")), ["%-", "x"]);
     for path in ["%-/c.asdf", "p/%-/a.asdf", "p/x/b.asdf"] {
         assert!(mounted.path(path).join("tree.yaml").is_file(), "{path}");
     }

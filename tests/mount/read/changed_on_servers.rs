@@ -3,10 +3,10 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-use crate::common::asdf::{AsdfBuilder, Block};
-use crate::common::mount::wait_until;
-use crate::common::site::Site;
 use crate::on_servers::{errno, mount};
+use common::asdf::{AsdfBuilder, Block};
+use common::mount::wait_until;
+use common::site::Site;
 
 /// Offsets in a block: the first request has the first one, and no request has had the others.
 const NEAR: u64 = 10;

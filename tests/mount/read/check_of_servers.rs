@@ -4,12 +4,12 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use crate::common::asdf::{AsdfBuilder, Block};
-use crate::common::encode::Encoding;
-use crate::common::mount::{fresh_folder, program};
-use crate::common::server::Reply;
-use crate::common::site::Site;
 use crate::on_servers::{example, plain, run};
+use common::asdf::{AsdfBuilder, Block};
+use common::encode::Encoding;
+use common::mount::{fresh_folder, program};
+use common::server::Reply;
+use common::site::Site;
 
 /// Returns a file whose checksum is wrong.
 fn damaged() -> Vec<u8> {

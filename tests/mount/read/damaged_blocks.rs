@@ -3,8 +3,8 @@
 use std::fs;
 use std::os::unix::fs::FileExt;
 
-use crate::common::daemon::{Bench, Daemon, TEXT};
-use crate::common::encode::zlib;
+use common::daemon::{Bench, Daemon, TEXT};
+use common::encode::zlib;
 
 #[test]
 fn a_block_of_an_impossible_size_is_listed_and_gives_eio() {

@@ -10,14 +10,14 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::common::asdf::{AsdfBuilder, Block};
-use crate::common::dice::Dice;
-use crate::common::encode::Encoding;
-use crate::common::mount::{program, wait_until};
-use crate::common::names;
-use crate::common::server::{Reply, Server};
-use crate::common::site::Site;
 use crate::on_servers::{ends, errno, mount, plain, spawn};
+use common::asdf::{AsdfBuilder, Block};
+use common::dice::Dice;
+use common::encode::Encoding;
+use common::mount::{program, wait_until};
+use common::names;
+use common::server::{Reply, Server};
+use common::site::Site;
 
 const MIB: usize = 1 << 20;
 /// Length of a compressed block, which takes several requests one after the other.
@@ -149,7 +149,7 @@ fn the_index_comes_before_the_headers_that_it_lists() {
 fn a_crash_leaves_no_core_dump_with_credentials() {
     let server = Server::start(|_, _| Reply { delay: Duration::from_secs(5), ..Reply::status(404) });
     let url = server.url("/x.asdf").replace("http://", "http://me:secret@");
-    let folder = crate::common::mount::fresh_folder();
+    let folder = common::mount::fresh_folder();
     let mut command = Command::new("prlimit");
     plain(&mut command);
     command.arg("--core=unlimited").arg(program()).args(["--cat", &url, "tree.yaml"]);

@@ -17,9 +17,9 @@ use asdf_mount::vfs::{Options, Vfs};
 use seekable::cache::Cache;
 
 use crate::adapter::{self, Mount};
-use crate::common::case::errno;
-use crate::common::names;
-use crate::common::place::FakeServer;
+use common::case::errno;
+use common::names;
+use common::place::FakeServer;
 
 const PROJECT: &str = env!("CARGO_MANIFEST_DIR");
 

@@ -5,9 +5,9 @@ use std::io::Read;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use crate::common::asdf::{AsdfBuilder, Block};
-use crate::common::encode::Encoding;
-use crate::common::mount::{Mounted, fresh_folder};
+use common::asdf::{AsdfBuilder, Block};
+use common::encode::Encoding;
+use common::mount::{Mounted, fresh_folder};
 
 /// Returns the node of an array of eight bytes in another file.
 pub(crate) fn node(source: &str) -> String {

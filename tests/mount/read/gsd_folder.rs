@@ -7,9 +7,9 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::common::gsd_builder::{FLAGS, GsdBuilder, LOCATION};
-use crate::common::md5;
-use crate::common::mount::{Mounted, fresh_folder, program};
+use common::gsd_builder::{FLAGS, GsdBuilder, LOCATION};
+use common::md5;
+use common::mount::{Mounted, fresh_folder, program};
 
 fn fixture(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/gsd").join(name)

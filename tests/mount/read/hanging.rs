@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::common::asdf::{AsdfBuilder, Block, sample};
-use crate::common::encode::Encoding;
-use crate::common::mount::{Mounted, fresh_folder};
+use common::asdf::{AsdfBuilder, Block, sample};
+use common::encode::Encoding;
+use common::mount::{Mounted, fresh_folder};
 
 /// Number of files and of clients of each kind: more than the daemon has threads that answer the kernel, or
 /// that work for all files.

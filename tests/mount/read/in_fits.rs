@@ -3,9 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::common::mount::{Mounted, fresh_folder};
-use crate::common::site::Site;
 use crate::on_servers::{errno, mount};
+use common::mount::{Mounted, fresh_folder};
+use common::site::Site;
 
 fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/fits").join(name)

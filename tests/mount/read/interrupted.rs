@@ -5,10 +5,10 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use crate::common::mount::wait_until;
-use crate::common::server::Reply;
-use crate::common::site::Site;
 use crate::on_servers::{ends, example, large, mount, spawn};
+use common::mount::wait_until;
+use common::server::Reply;
+use common::site::Site;
 
 /// Requests in flight of a file, and of a mount.
 const OF_FILE: usize = 8;

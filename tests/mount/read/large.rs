@@ -5,7 +5,7 @@ use std::io::{BufWriter, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use crate::common::encode;
+use common::encode;
 
 /// Uncompressed size of the pattern.
 pub(crate) const PATTERN: usize = 1 << 20;

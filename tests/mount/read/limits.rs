@@ -5,9 +5,9 @@ use std::process::Command;
 
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 
-use crate::common::asdf::{AsdfBuilder, Block, sample};
-use crate::common::encode::Encoding;
-use crate::common::mount::{Mounted, fresh_folder, program};
+use common::asdf::{AsdfBuilder, Block, sample};
+use common::encode::Encoding;
+use common::mount::{Mounted, fresh_folder, program};
 
 const FILES: usize = 101;
 
@@ -135,7 +135,7 @@ fn a_file_whose_first_bytes_cannot_be_read_is_listed_and_its_lookup_fails() {
     let inner = Mounted::file(folder.path().join("a.asdf"));
     let mount = Mounted::file(inner.path("blocks"));
     for _ in 0..2 {
-        assert_eq!(crate::common::names(mount.root()), ["0.bin", "1.bin"]);
+        assert_eq!(common::names(mount.root()), ["0.bin", "1.bin"]);
         let error = fs::symlink_metadata(mount.path("0.bin")).unwrap_err();
         assert_eq!(error.raw_os_error(), Some(libc::EIO));
         assert_eq!(fs::read(mount.path("0.bin")).unwrap_err().raw_os_error(), Some(libc::EIO));

@@ -10,8 +10,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 
-use crate::common::asdf::AsdfBuilder;
-use crate::common::mount::{Mounted, fresh_folder};
+use common::asdf::AsdfBuilder;
+use common::mount::{Mounted, fresh_folder};
 
 const FILES: usize = 60;
 

@@ -3,9 +3,9 @@
 use std::fs::{self, File};
 use std::process::{Child, Command, Stdio};
 
-use crate::common::mount::{fresh_folder, program, wait_until};
-use crate::common::server::{Reply, Server};
 use crate::on_servers::{mount, plain};
+use common::mount::{fresh_folder, program, wait_until};
+use common::server::{Reply, Server};
 
 /// Returns the peak memory of a process.
 fn peak(process: u32) -> u64 {

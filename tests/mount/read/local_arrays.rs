@@ -4,8 +4,8 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::process::Command;
 
-use crate::common::mount::{Mounted, fresh_folder};
 use crate::external_arrays::{data, node, save_other, status, tree};
+use common::mount::{Mounted, fresh_folder};
 
 #[test]
 fn other_files_are_read_below_the_folder_alone() {

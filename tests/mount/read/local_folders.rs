@@ -3,9 +3,9 @@
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 
-use crate::common::bloscpack_builder::Pack;
-use crate::common::gsd_builder::GsdBuilder;
-use crate::common::mount::{Mounted, fresh_folder, wait_until};
+use common::bloscpack_builder::Pack;
+use common::gsd_builder::GsdBuilder;
+use common::mount::{Mounted, fresh_folder, wait_until};
 
 #[test]
 fn a_trajectory_that_cannot_be_changed_is_no_warning() {

@@ -4,11 +4,11 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Output};
 
-use crate::common::asdf::{AsdfBuilder, Block, Checksum, sample};
-use crate::common::daemon::Bench;
-use crate::common::encode::{Encoding, zlib};
-use crate::common::mount::program;
 use crate::seek_tables::{Case, damage};
+use common::asdf::{AsdfBuilder, Block, Checksum, sample};
+use common::daemon::Bench;
+use common::encode::{Encoding, zlib};
+use common::mount::program;
 
 fn index(case: &Case, arguments: &[&str]) -> Output {
     let mut command = Command::new(program());

@@ -5,10 +5,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use crate::common::mount::{Mounted, fresh_folder, program};
-use crate::common::server::{Reply, Request, Server};
-use crate::common::site::Site;
 use crate::on_servers::{example, plain};
+use common::mount::{Mounted, fresh_folder, program};
+use common::server::{Reply, Request, Server};
+use common::site::Site;
 
 /// Base64 of `me:secret`.
 const PASSWORD: &str = "Basic bWU6c2VjcmV0";

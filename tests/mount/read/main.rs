@@ -4,9 +4,6 @@
 
 #![allow(clippy::unwrap_used)] // a test fails by panicking
 
-#[path = "../../common/mod.rs"]
-mod common;
-
 mod access;
 mod acl;
 mod adapter;

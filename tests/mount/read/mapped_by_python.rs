@@ -5,10 +5,10 @@ use std::path::Path;
 use std::process::Command;
 
 use super::{access, pages};
-use crate::common::asdf::{AsdfBuilder, Block, sample};
-use crate::common::encode::Encoding;
-use crate::common::mount::{fresh_folder, wait_until};
-use crate::common::python;
+use common::asdf::{AsdfBuilder, Block, sample};
+use common::encode::Encoding;
+use common::mount::{fresh_folder, wait_until};
+use common::python;
 
 #[test]
 fn every_codec_in_a_map() {

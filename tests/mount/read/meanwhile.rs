@@ -14,9 +14,9 @@ use asdf_file::container::Container;
 use seekable::source::Source;
 
 use crate::adapter::{Gate, HEAD, Mount, Stand, made, sources};
-use crate::common::asdf::{AsdfBuilder, Block, sample};
-use crate::common::mount::{Asking, Mounted, fresh_folder, wait_until};
-use crate::common::names;
+use common::asdf::{AsdfBuilder, Block, sample};
+use common::mount::{Asking, Mounted, fresh_folder, wait_until};
+use common::names;
 
 /// Number of large trees: more than the daemon has threads that look for arrays.
 const TREES: usize = 70;

@@ -2,8 +2,8 @@
 
 use std::fs::File;
 
-use crate::common::mount::{Mounted, Sources, fresh_folder};
 use crate::large::{self, Kind, PATTERN};
+use common::mount::{Mounted, Sources, fresh_folder};
 
 /// Number of patterns in 100 GB of uncompressed data.
 const COUNT: u64 = 100_000_000_000 / PATTERN as u64;

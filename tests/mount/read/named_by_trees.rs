@@ -3,10 +3,10 @@
 use std::fs;
 use std::path::Path;
 
-use crate::common::mount::fresh_folder;
-use crate::common::server::{Reply, Server};
-use crate::common::site::Site;
 use crate::on_servers::{errno, mount, run};
+use common::mount::fresh_folder;
+use common::server::{Reply, Server};
+use common::site::Site;
 
 const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/asdf");
 

@@ -13,12 +13,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::adapter;
-use crate::common::asdf::{AsdfBuilder, Block};
-pub(crate) use crate::common::case::errno;
-use crate::common::mount::{Mounted, fresh_folder, program, wait_until};
-use crate::common::names;
-use crate::common::server::{Reply, Server};
-use crate::common::site::Site;
+use common::asdf::{AsdfBuilder, Block};
+pub(crate) use common::case::errno;
+use common::mount::{Mounted, fresh_folder, program, wait_until};
+use common::names;
+use common::server::{Reply, Server};
+use common::site::Site;
 
 const PROJECT: &str = env!("CARGO_MANIFEST_DIR");
 

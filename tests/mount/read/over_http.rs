@@ -7,7 +7,7 @@
 
 #![allow(clippy::duplicate_mod)] // each module is here a second time
 
-use crate::common::mount::Sources;
+use common::mount::Sources;
 
 const SOURCES: Sources = Sources::OverHttp;
 

@@ -4,9 +4,9 @@
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 
-use crate::common::asdf::{AsdfBuilder, Block, sample};
-use crate::common::encode::Encoding;
-use crate::common::mount::{Mounted, fresh_folder, wait_until};
+use common::asdf::{AsdfBuilder, Block, sample};
+use common::encode::Encoding;
+use common::mount::{Mounted, fresh_folder, wait_until};
 
 const LEN: usize = 6_000_000;
 

@@ -2,9 +2,9 @@
 
 use std::fs;
 
-use crate::common::asdf::{AsdfBuilder, Block};
-use crate::common::encode::Encoding;
-use crate::common::mount::{Mounted, fresh_folder};
+use common::asdf::{AsdfBuilder, Block};
+use common::encode::Encoding;
+use common::mount::{Mounted, fresh_folder};
 
 /// More elements than a picture is made of.
 const LEN: usize = 17_007_376;

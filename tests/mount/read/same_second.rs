@@ -6,9 +6,9 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use crate::common::mount::{fresh_folder, wait_until};
 use crate::on_servers::{errno, mount};
 use crate::tls::Nginx;
+use common::mount::{fresh_folder, wait_until};
 
 /// Length of a file, and an offset in it that the first request does not read.
 const LEN: usize = 24 << 20;

@@ -7,9 +7,9 @@ use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use crate::common::asdf::{AsdfBuilder, Block, Built, Checksum, sample};
-use crate::common::encode::Encoding;
-use crate::common::mount::{Mounted, fresh_folder};
+use common::asdf::{AsdfBuilder, Block, Built, Checksum, sample};
+use common::encode::Encoding;
+use common::mount::{Mounted, fresh_folder};
 
 /// A directory with a file of a zlib and a bzip2 block, and a cache directory.
 pub(crate) struct Case {

@@ -5,9 +5,9 @@ use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use crate::common::mount::{fresh_folder, program, wait_until};
-use crate::common::names;
 use crate::on_servers::{example, mount, plain, run, try_mount};
+use common::mount::{fresh_folder, program, wait_until};
+use common::names;
 
 /// nginx, until it is dropped.
 pub(crate) struct Nginx {

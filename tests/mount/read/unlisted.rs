@@ -10,12 +10,12 @@ use std::process::{Command, Output};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::common::asdf::{AsdfBuilder, Block, Index, sample};
-use crate::common::mount::{Mounted, fresh_folder, wait_until};
-use crate::common::names;
-use crate::common::server::Reply;
-use crate::common::site::Site;
 use crate::on_servers::{errno, mount, run};
+use common::asdf::{AsdfBuilder, Block, Index, sample};
+use common::mount::{Mounted, fresh_folder, wait_until};
+use common::names;
+use common::server::Reply;
+use common::site::Site;
 
 /// Length of each block: the program reads the header of each one with a request of its own.
 const LEN: usize = 1 << 20;

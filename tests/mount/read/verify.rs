@@ -4,9 +4,9 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::os::unix::fs::FileExt;
 
-use crate::common::asdf::{AsdfBuilder, Block, Checksum, sample};
-use crate::common::encode::Encoding;
-use crate::common::mount::{Mounted, fresh_folder, wait_until};
+use common::asdf::{AsdfBuilder, Block, Checksum, sample};
+use common::encode::Encoding;
+use common::mount::{Mounted, fresh_folder, wait_until};
 
 fn status(mounted: &Mounted) -> String {
     fs::read_to_string(mounted.path(".asdf-mount/status.yaml")).unwrap()

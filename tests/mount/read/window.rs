@@ -4,9 +4,9 @@ use std::fs::File;
 use std::io::Write;
 use std::os::unix::fs::FileExt;
 
-use crate::common::asdf::{AsdfBuilder, Block, sample};
-use crate::common::encode::Encoding;
-use crate::common::mount::fresh_folder;
+use common::asdf::{AsdfBuilder, Block, sample};
+use common::encode::Encoding;
+use common::mount::fresh_folder;
 
 const LEN: usize = 9_000_000;
 

@@ -1,8 +1,8 @@
 //! Files whose every part tells of which state it is. Versions and notes have eight digits.
 
-use crate::common::asdf::{AsdfBuilder, Block, Checksum};
-use crate::common::encode::Encoding;
 use crate::judge::State;
+use common::asdf::{AsdfBuilder, Block, Checksum};
+use common::encode::Encoding;
 
 /// Elements of each array. The bytes take several requests of the kernel.
 pub(crate) const ELEMENTS: usize = 100_000;

@@ -6,8 +6,6 @@
 
 #![allow(clippy::unwrap_used)] // a test fails by panicking
 
-#[path = "../../common/mod.rs"]
-mod common;
 mod content;
 mod judge;
 mod world;

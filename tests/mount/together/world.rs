@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, RwLock};
 use std::time::{Duration, Instant};
 
-use crate::common::dice::Dice;
-use crate::common::mount::{fresh_folder, is_mounted, program, wait_until};
 use crate::content;
 use crate::judge::{Judge, Outcome, State, Style};
+use common::dice::Dice;
+use common::mount::{fresh_folder, is_mounted, program, wait_until};
 
 /// Lines of the log that a finding shows.
 const LOG_LINES: usize = 12;
@@ -553,7 +553,7 @@ assert data[200:] == first[:4] * ((size - 200) // 4), 'mixed'
         }
         // Reads and saves may be under way when the daemon dies; they end with errors.
         let mountpoint = if dice.below(3) == 0 { &self.read_only } else { &self.writable };
-        let pid = crate::common::mount::daemon_of(mountpoint).unwrap();
+        let pid = common::mount::daemon_of(mountpoint).unwrap();
         self.kills.fetch_add(1, Ordering::SeqCst);
         let killed = Command::new("kill").args(["-9", &pid.to_string()]).status().unwrap();
         assert!(killed.success());
@@ -753,7 +753,7 @@ except OSError as error:
 
 /// Closes a file after these writes.
 fn closed(file: File, written: io::Result<()>) -> io::Result<Ended> {
-    let closed = crate::common::case::close(file);
+    let closed = common::case::close(file);
     match written {
         Ok(()) => Ok(Ended::Saved),
         Err(error) => closed.map(|()| Ended::PerhapsAtClose(error)),

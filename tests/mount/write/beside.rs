@@ -2,72 +2,13 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Output};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 
-use crate::common::case::Case;
-use crate::common::mount::{Mounted, program, wait_until};
-use crate::common::names;
-
-impl Case {
-    /// Unmounts. Retries, because a program that another test starts at this moment may have inherited an
-    /// open file.
-    fn unmount(&self) -> Output {
-        let unmount = || Command::new(program()).arg("-u").arg(self.mount.root()).output().unwrap();
-        let mut output = unmount();
-        wait_until(|| {
-            let is_busy = said(&output).contains("in use: ");
-            if is_busy {
-                output = unmount();
-            }
-            !is_busy
-        });
-        output
-    }
-
-    /// Returns the paths in the state directory, except that of the history.
-    fn in_state(&self) -> Vec<PathBuf> {
-        let mut names: Vec<_> =
-            fs::read_dir(self.mount.state()).unwrap().map(|entry| entry.unwrap().path()).collect();
-        names.sort();
-        names.retain(|path| !path.ends_with("history"));
-        names
-    }
-
-    pub(super) fn ends_by(&self, signal: Signal) {
-        let daemon = self.mount.daemon().unwrap();
-        kill_process(Pid::from_raw(daemon.cast_signed()).unwrap(), signal).unwrap();
-        // The daemon's locks end with its open files, which the last of its threads closes. The first thread may have
-        // ended before.
-        let is_over = |task: fs::DirEntry| match fs::read_to_string(task.path().join("stat")) {
-            Ok(stat) => stat.contains(") Z "),
-            Err(_) => true,
-        };
-        let has_ended = || match fs::read_dir(format!("/proc/{daemon}/task")) {
-            Ok(mut tasks) => tasks.all(|task| task.is_ok_and(is_over)),
-            Err(_) => true,
-        };
-        assert!(wait_until(|| self.mount.daemon().is_none() && has_ended()));
-    }
-
-    /// Makes another mount with the same state directory.
-    fn next(&self, arguments: &[&str], source: &Path) -> Mounted {
-        let arguments = arguments.iter().map(OsStr::new).chain([source.as_os_str()]);
-        let state = self.mount.state();
-        Mounted::prepared(arguments, |command| {
-            command.env("XDG_STATE_HOME", state.parent().unwrap());
-        })
-        .unwrap_or_else(|output| panic!("{output:?}"))
-    }
-
-    /// Returns the prefix of the names in the state directory.
-    fn stem(&self) -> String {
-        let folder = self.source.parent().unwrap().file_name().unwrap().to_str().unwrap();
-        format!("{folder}-a.asdf-")
-    }
-}
+use common::case::Case;
+use common::names;
 
 fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()

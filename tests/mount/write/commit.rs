@@ -4,8 +4,8 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use crate::common::case::{BAD, Case, NEW, close, errno};
-use crate::common::mount::wait_until;
+use common::case::{BAD, Case, NEW, close, errno};
+use common::mount::wait_until;
 
 #[test]
 fn the_shell_makes_one_save_of_each_redirection() {

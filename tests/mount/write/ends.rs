@@ -7,8 +7,8 @@ use std::process::Command;
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::common::case::{BAD, Case, NEW, errno};
-use crate::common::mount::{is_mounted, program, wait_until};
+use common::case::{BAD, Case, NEW, errno};
+use common::mount::{is_mounted, program, wait_until};
 
 /// Opens a handle that stays open beyond the end of the mount.
 fn begun(case: &Case) -> File {

@@ -13,10 +13,10 @@ use std::thread::JoinHandle;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::common::mount::wait_until;
 use crate::faults::{Fault, Faults, calls};
 use crate::killed::{WAYS, Way};
 use crate::place::{OLD, Place, ours_in, write};
+use common::mount::wait_until;
 
 /// An ordinary user.
 const USER: u32 = 65_533;
@@ -333,7 +333,7 @@ fn a_pipe_in_the_place_of_the_file_holds_up_no_save() {
                 break;
             }
             fs::rename(source, trap.path("d/moved")).unwrap();
-            crate::common::disk::run("mkfifo", &[source]);
+            common::disk::run("mkfifo", &[source]);
             let (succeeds, said) = stopped.ends();
             assert!(succeeds || !said.contains("invalid argument"), "{way:?}, {at}: {said}");
             fs::remove_file(source).unwrap();
@@ -351,7 +351,7 @@ fn a_file_that_is_exchanged_for_another_harms_no_other() {
     let saved = || trap.save();
     let commands: [(&[&str], &dyn Fn()); 2] = [(&trap.set_tree(), &untouched), (&["--undo", source], &saved)];
     let exchanges: [(&str, &dyn Fn()); 3] = [
-        ("pipe", &|| crate::common::disk::run("mkfifo", &[source])),
+        ("pipe", &|| common::disk::run("mkfifo", &[source])),
         ("link", &|| symlink("../roots/a.asdf", source).unwrap()),
         ("file", &|| fs::write(source, &trap.before).unwrap()),
     ];
@@ -408,7 +408,7 @@ fn a_save_that_succeeds_is_in_the_file_or_was_followed_by_another_programs_write
         let last = other.len() - 250_000;
         other[last..last + 200_000].iter_mut().for_each(|byte| *byte ^= 1);
         let half = other.len() / 2;
-        let first = saved.windows(4).position(|four| four == crate::common::asdf::MAGIC).unwrap();
+        let first = saved.windows(4).position(|four| four == common::asdf::MAGIC).unwrap();
         // A program that does not truncate leaves the end of a longer file. It writes to the file as it is then.
         let mut over = saved.clone();
         over[..other.len()].copy_from_slice(&other);

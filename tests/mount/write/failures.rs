@@ -6,12 +6,12 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::Command;
 
-use crate::common::asdf::{Block, sample};
-use crate::common::disk::run;
-use crate::common::mount::{Mounted, wait_until};
-use crate::common::namespace::script_in_namespace;
 use crate::faults::{Fault, Faults};
 use crate::place::{KINDS, Place, copy_program, errno, file, write};
+use common::asdf::{Block, sample};
+use common::disk::run;
+use common::mount::{Mounted, wait_until};
+use common::namespace::script_in_namespace;
 
 /// Returns a text so much longer that the blocks must move.
 fn longer(place: &Place, bytes: usize) -> String {

@@ -6,9 +6,9 @@ use std::process::Command;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use crate::common::disk::run;
-use crate::common::mount::wait_until;
 use crate::place::{Place, write};
+use common::disk::run;
+use common::mount::wait_until;
 
 /// Time after which a save counts as held up.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -11,12 +11,12 @@ use std::thread;
 
 use memmap2::Mmap;
 
-use crate::common::asdf::{AsdfBuilder, Block, sample};
-use crate::common::disk::Disk;
-use crate::common::encode::Encoding;
-use crate::common::mount::{Mounted, wait_until};
 use crate::faults::Faults;
 use crate::place::{Place, file};
+use common::asdf::{AsdfBuilder, Block, sample};
+use common::disk::Disk;
+use common::encode::Encoding;
+use common::mount::{Mounted, wait_until};
 
 /// Number of elements of the inline array.
 const NUMBERS: usize = 3000;
@@ -138,7 +138,7 @@ fn readers_beside_saves_get_whole_files_in_each_plan() {
 
 #[test]
 fn a_handle_and_a_map_outlive_the_name_that_they_were_opened_by() {
-    let folder = crate::common::mount::fresh_folder();
+    let folder = common::mount::fresh_folder();
     let source = folder.path().join("a.asdf");
     build(&source, 4096);
     let mounted = Mounted::file(&source);
@@ -164,7 +164,7 @@ fn a_handle_and_a_map_outlive_the_name_that_they_were_opened_by() {
 
 #[test]
 fn the_table_of_blocks_names_the_arrays_of_the_saved_tree() {
-    let folder = crate::common::mount::fresh_folder();
+    let folder = common::mount::fresh_folder();
     let source = folder.path().join("a.asdf");
     build(&source, 4096);
     let mounted = Mounted::file(&source);
@@ -178,7 +178,7 @@ fn the_table_of_blocks_names_the_arrays_of_the_saved_tree() {
 
 #[test]
 fn after_another_programs_change_no_handle_gives_other_bytes() {
-    let folder = crate::common::mount::fresh_folder();
+    let folder = common::mount::fresh_folder();
     let source = folder.path().join("a.asdf");
     build(&source, 4096);
     let mounted = Mounted::file(&source);
@@ -225,7 +225,7 @@ fn after_another_programs_change_no_handle_gives_other_bytes() {
 
 #[test]
 fn header_and_data_are_of_one_generation_beside_a_program_that_updates() {
-    let folder = crate::common::mount::fresh_folder();
+    let folder = common::mount::fresh_folder();
     let source = folder.path().join("a.asdf");
     let file_of = |len: usize| {
         let tree = format!(
@@ -324,7 +324,7 @@ fn is_all(read: &[u8], byte: u8) -> bool {
 
 #[test]
 fn a_file_that_is_put_back_with_its_time_is_another_file_in_every_view() {
-    let folder = crate::common::mount::fresh_folder();
+    let folder = common::mount::fresh_folder();
     let sources = folder.path().join("s");
     fs::create_dir(&sources).unwrap();
     fs::write(sources.join("a.asdf"), constant(1, None)).unwrap();
@@ -344,7 +344,7 @@ fn a_file_that_is_put_back_with_its_time_is_another_file_in_every_view() {
             put_back(&sources.join("plain"), &plain(byte));
             for name in names {
                 let is_new = || is_all(&fs::read(mounted.path(name)).unwrap(), byte);
-                assert!(crate::common::mount::wait_until(is_new), "{option}, {name}: {byte}");
+                assert!(common::mount::wait_until(is_new), "{option}, {name}: {byte}");
             }
         }
     }
@@ -372,7 +372,7 @@ fn a_file_that_is_put_back_and_then_loses_its_name_is_not_read_on() {
     for option in ["rw", "ro"] {
         for is_written in [true, false] {
             for lose in lose {
-                let folder = crate::common::mount::fresh_folder();
+                let folder = common::mount::fresh_folder();
                 let source = folder.path().join("a.asdf");
                 fs::write(&source, constant(1, None)).unwrap();
                 let mounted = Mounted::new(["-o", option, source.to_str().unwrap()]);
@@ -403,7 +403,7 @@ fn stream(byte: u8, len: usize) -> Vec<u8> {
 
 #[test]
 fn a_stream_that_is_written_anew_with_the_same_tree_has_not_grown() {
-    let folder = crate::common::mount::fresh_folder();
+    let folder = common::mount::fresh_folder();
     let source = folder.path().join("a.asdf");
     let append = |bytes: &[u8]| {
         let mut file = File::options().append(true).open(&source).unwrap();
@@ -430,7 +430,7 @@ fn a_stream_that_is_written_anew_with_the_same_tree_has_not_grown() {
 
 #[test]
 fn a_view_opened_right_after_the_first_save_is_new() {
-    let folder = crate::common::mount::fresh_folder();
+    let folder = common::mount::fresh_folder();
     let sources = folder.path().join("s");
     fs::create_dir(&sources).unwrap();
     let names = ["tree.json", "tree.tagged.json", "arrays/inline.npy", ".asdf-mount/blocks.yaml"];
@@ -502,7 +502,7 @@ fn a_file_that_is_rewritten_and_then_replaced_during_a_save_is_opened_anew() {
 
 #[test]
 fn names_that_both_files_have_are_found_while_another_program_replaces_the_file() {
-    let folder = crate::common::mount::fresh_folder();
+    let folder = common::mount::fresh_folder();
     let source = folder.path().join("a.asdf");
     let replace = |byte: u8| {
         let new = folder.path().join("new");
@@ -526,7 +526,7 @@ fn names_that_both_files_have_are_found_while_another_program_replaces_the_file(
                     File::from(file).read_to_end(&mut read).unwrap();
                     is_all(&read, byte)
                 };
-                assert!(crate::common::mount::wait_until(is_new), "{option}, {name}: {byte}");
+                assert!(common::mount::wait_until(is_new), "{option}, {name}: {byte}");
                 let listed = rustix::fs::Dir::read_from(dir).unwrap();
                 let names = listed.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned());
                 assert!(names.into_iter().any(|listed| listed == name), "{option}, {name}: {byte}");
@@ -538,14 +538,14 @@ fn names_that_both_files_have_are_found_while_another_program_replaces_the_file(
             let gone = rustix::fs::statat(&arrays, "a.npy", rustix::fs::AtFlags::empty());
             gone.err() == Some(rustix::io::Errno::NOENT)
         };
-        assert!(crate::common::mount::wait_until(is_gone), "{option}");
+        assert!(common::mount::wait_until(is_gone), "{option}");
         replace(0);
     }
 }
 
 #[test]
 fn after_a_save_no_program_gets_an_older_attribute() {
-    let folder = crate::common::mount::fresh_folder();
+    let folder = common::mount::fresh_folder();
     let path = folder.path().join("a.asdf");
     build(&path, 1 << 20);
     let mounted = Mounted::file(&path);

@@ -8,12 +8,12 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
-use crate::common::case::build;
-use crate::common::disk::run;
-use crate::common::mount::{Asking, Mounted, fresh_folder, wait_until};
 use crate::faults::{Fault, Faults};
 use crate::killed::{WAYS, Way};
 use crate::place::{Place, said, write};
+use common::case::build;
+use common::disk::run;
+use common::mount::{Asking, Mounted, fresh_folder, wait_until};
 
 const STRANGER: u32 = 65_533;
 
@@ -144,7 +144,7 @@ impl Copied<'_> {
         let text = crate::place::saved(source);
         assert!(self.half.texts.contains(&text), "a text that was never written: {text}");
         let bytes = fs::read(source).unwrap();
-        let first = bytes.windows(4).position(|four| four == crate::common::asdf::MAGIC).unwrap();
+        let first = bytes.windows(4).position(|four| four == common::asdf::MAGIC).unwrap();
         assert!(bytes == self.half.place.model(&text, first), "the blocks are others");
         assert!(self.run("--check", source).status.success());
     }

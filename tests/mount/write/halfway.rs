@@ -15,9 +15,9 @@ use asdf_file::edit::recovery::SaveSide;
 use asdf_file::edit::{SaveOptions, SavePlan, Target};
 use seekable::source::storage::{Extents, HeldDir, Meta, Storage, System, Watch};
 
-use crate::common::disk::{Disk, run, write_sparse};
 use crate::files::text;
 use crate::plans::parts;
+use common::disk::{Disk, run, write_sparse};
 
 /// The real file system, except that insertions happen too far back in the file and then fail, as after a
 /// crash. With `dead`, undoing fails as well.

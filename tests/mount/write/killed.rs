@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::common::asdf::{Block, sample};
-use crate::common::dice::Dice;
-use crate::common::disk::run;
-use crate::common::encode::Encoding;
-use crate::common::mount::{Mounted, wait_until};
 use crate::faults::{Fault, Faults, calls};
 use crate::place::{Place, file, said, write};
+use common::asdf::{Block, sample};
+use common::dice::Dice;
+use common::disk::run;
+use common::encode::Encoding;
+use common::mount::{Mounted, wait_until};
 
 /// Random moments at which the daemon is killed for each way, in addition to each call.
 const MOMENTS: usize = 14;

@@ -8,11 +8,9 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::common::asdf::{
-    AsdfBuilder, Block, Built, HEAD, Header, Index, MAGIC, MAGIC_2014, index_text, sample,
-};
-use crate::common::dice::Dice;
 use crate::place::{Ended, OLD, Place, errno, tree, write};
+use common::asdf::{AsdfBuilder, Block, Built, HEAD, Header, Index, MAGIC, MAGIC_2014, index_text, sample};
+use common::dice::Dice;
 
 /// A tree that contains [`OLD`] and refers to no block.
 const TREE: &str = "%YAML 1.1\n--- !core/asdf-1.1.0\nname: first light\n...\n";
@@ -332,5 +330,5 @@ fn a_live_writer_loses_nothing_while_the_tree_is_saved() {
     assert!(bytes[..before.len()] == before);
     assert!(bytes[before.len()..] == appended);
     let wanted = [&place.built.blocks[1].data[..], &appended].concat();
-    assert!(crate::common::mount::wait_until(|| mount.block(1) == wanted));
+    assert!(common::mount::wait_until(|| mount.block(1) == wanted));
 }

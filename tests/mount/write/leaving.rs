@@ -6,9 +6,9 @@ use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::common::mount::{Mounted, is_mounted, wait_until};
 use crate::faults::Faults;
 use crate::place::{Place, close, write};
+use common::mount::{Mounted, is_mounted, wait_until};
 
 /// Duration of each fsync of a save, in milliseconds.
 const SLOW: i32 = 700;

@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use crate::common::case::{BAD, Case, errno};
-use crate::common::mount::wait_until;
+use common::case::{BAD, Case, errno};
+use common::mount::wait_until;
 
 /// Returns texts that Python asdf could not open as the same data, although the file stays a valid ASDF file.
 fn meaningless(case: &Case) -> [String; 4] {

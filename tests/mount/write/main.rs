@@ -33,8 +33,6 @@
 #![allow(unsafe_code)] // close(2), for its result; mmap(2), truncate(2)
 #![allow(clippy::unwrap_used)] // a test fails by panicking
 
-#[path = "../../common/mod.rs"]
-mod common;
 #[path = "../../crash/files.rs"]
 mod files;
 

@@ -5,10 +5,10 @@ use std::io::Write;
 use std::path::Path;
 use std::process::Command;
 
-use crate::common::asdf::{AsdfBuilder, Block};
-use crate::common::case::{NEW, OLD, build, close, errno, tree};
-use crate::common::disk::Disk;
-use crate::common::mount::{Mounted, fresh_folder, wait_until};
+use common::asdf::{AsdfBuilder, Block};
+use common::case::{NEW, OLD, build, close, errno, tree};
+use common::disk::Disk;
+use common::mount::{Mounted, fresh_folder, wait_until};
 
 /// Number of files, unless the environment variable [`FILES_VARIABLE`] sets another number.
 const FILES: usize = 8_000;

@@ -4,8 +4,8 @@ use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use crate::common::case::{NEW, OLD, build, errno};
-use crate::common::mount::{Mounted, fresh_folder};
+use common::case::{NEW, OLD, build, errno};
+use common::mount::{Mounted, fresh_folder};
 
 #[test]
 fn each_file_of_a_folder_can_be_saved_and_others_only_read() {

@@ -6,11 +6,11 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::common::asdf::{AsdfBuilder, Block, sample};
-use crate::common::dice::Dice;
-use crate::common::encode::Encoding;
-use crate::common::mount::Mounted;
 use crate::place::{Ended, Place, file, write};
+use common::asdf::{AsdfBuilder, Block, sample};
+use common::dice::Dice;
+use common::encode::Encoding;
+use common::mount::Mounted;
 
 /// Minimum number of reads per reader.
 const READS: usize = 400;

@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 
-use crate::common::case::{Case, NEW};
+use common::case::{Case, NEW};
 
 /// Returns the inotify events of the source since the watch began.
 fn events(watch: &impl std::os::fd::AsFd) -> ReadFlags {

@@ -4,11 +4,11 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::common::asdf::{Index, index_text};
-use crate::common::mount::{fresh_folder, program};
-use crate::common::python::{python, run};
 use crate::killed::{WAYS, kill};
 use crate::place::{OLD, blocks, file, write};
+use common::asdf::{Index, index_text};
+use common::mount::{fresh_folder, program};
+use common::python::{python, run};
 
 #[test]
 fn files_of_each_plan_are_opened() {

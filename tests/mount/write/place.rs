@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::common::asdf::{AsdfBuilder, Block, Built, index_text, sample};
-pub(crate) use crate::common::case::{close, errno};
-use crate::common::disk::{Disk, run};
-use crate::common::encode::Encoding;
-use crate::common::mount::{Mounted, program};
+use common::asdf::{AsdfBuilder, Block, Built, index_text, sample};
+pub(crate) use common::case::{close, errno};
+use common::disk::{Disk, run};
+use common::encode::Encoding;
+use common::mount::{Mounted, program};
 
 /// A text that occurs once in the tree of a place, to be replaced.
 pub(crate) const OLD: &str = "first light";
@@ -203,7 +203,7 @@ impl Place {
     /// True if the file has one of these texts and an otherwise correct content.
     pub(crate) fn is_whole(&self, texts: &[&str]) -> bool {
         let bytes = fs::read(&self.source).unwrap();
-        let first = bytes.windows(4).position(|four| four == crate::common::asdf::MAGIC);
+        let first = bytes.windows(4).position(|four| four == common::asdf::MAGIC);
         texts.iter().any(|text| {
             bytes.starts_with(text.as_bytes()) && first.is_some_and(|first| bytes == self.model(text, first))
         })
@@ -215,7 +215,7 @@ impl Place {
     }
 
     fn first_block(&self, bytes: &[u8]) -> usize {
-        bytes.windows(4).position(|four| four == crate::common::asdf::MAGIC).unwrap()
+        bytes.windows(4).position(|four| four == common::asdf::MAGIC).unwrap()
     }
 
     /// Returns the expected bytes of the file with `text` and the first block at `first`.

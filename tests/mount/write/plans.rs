@@ -16,9 +16,9 @@ use seekable::cache::Cache;
 use seekable::source::FileSource;
 use seekable::source::storage::System;
 
-use crate::common::dice::Dice;
-use crate::common::disk::{ACL, Disk, acl, run, write_sparse};
 use crate::files::{Parts, block, text};
+use common::dice::Dice;
+use common::disk::{ACL, Disk, acl, run, write_sparse};
 
 /// Opens a file on a disk, with the state directory of the disk.
 fn open(disk: &Disk, path: &Path) -> Result<Target> {

@@ -21,10 +21,10 @@ use fuser::{
 };
 use seekable::source::storage::System;
 
-use crate::common::dice::Dice;
-use crate::common::disk::{Disk, run};
-use crate::common::mount::program;
 use crate::files::{Parts, block};
+use common::dice::Dice;
+use common::disk::{Disk, run};
+use common::mount::program;
 
 const PAGE: usize = 4096;
 const FILES: usize = 50;

@@ -7,10 +7,10 @@ use std::path::Path;
 
 use rustix::fs::{SeekFrom, XattrFlags, getxattr, listxattr, seek, setxattr};
 
-use crate::common::asdf::{Block, sample};
-use crate::common::disk::{ACL, acl, write_sparse};
 use crate::killed::WAYS;
 use crate::place::{Place, file, write};
+use common::asdf::{Block, sample};
+use common::disk::{ACL, acl, write_sparse};
 
 const DEFAULT_ACL: &str = "system.posix_acl_default";
 /// The owner of a file that does not belong to root.

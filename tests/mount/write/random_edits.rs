@@ -5,10 +5,10 @@ use std::io::Write;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::common::dice::Dice;
-use crate::common::mount::{Mounted, wait_until};
 use crate::killed::{WAYS, Way, kill};
 use crate::place::{BAD, Place, close, errno, write};
+use common::dice::Dice;
+use common::mount::{Mounted, wait_until};
 
 /// Number of steps in a sequence.
 const STEPS: usize = 25;

@@ -4,10 +4,10 @@ use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
-use crate::common::python::old_python;
 use crate::half_saved::leave_half;
 use crate::place::{Place, said, write};
 use crate::{opened_by_python, remote, unshared};
+use common::python::old_python;
 
 /// Inode numbers change with each mount, or all files are writable by everyone.
 #[test]

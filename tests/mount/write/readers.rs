@@ -7,8 +7,8 @@ use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
-use crate::common::case::{Case, NEW, OLD, close};
-use crate::common::mount::wait_until;
+use common::case::{Case, NEW, OLD, close};
+use common::mount::wait_until;
 
 /// Two savers run concurrently, each with its own `$NAME`.
 const SAVER: &str = "for n in $(seq $COUNT); do \

@@ -4,8 +4,8 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::common::case::{BAD, Case, NEW, OLD, close, errno};
-use crate::common::mount::wait_until;
+use common::case::{BAD, Case, NEW, OLD, close, errno};
+use common::mount::wait_until;
 
 #[test]
 fn a_refusal_is_given_until_the_text_changes() {

@@ -6,10 +6,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::common::asdf::{AsdfBuilder, Block, sample};
-use crate::common::disk::run;
-use crate::common::mount::wait_until;
 use crate::place::{OLD, Place, errno, file, tree, write};
+use common::asdf::{AsdfBuilder, Block, sample};
+use common::disk::run;
+use common::mount::wait_until;
 
 /// A directory shown through another program; unmounted when dropped.
 #[derive(Debug)]

@@ -6,9 +6,9 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt, sy
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
-use crate::common::asdf::AsdfBuilder;
-use crate::common::case::{BAD, Case, NEW, OLD, close, errno};
-use crate::common::mount::{Mounted, fresh_folder, wait_until};
+use common::asdf::AsdfBuilder;
+use common::case::{BAD, Case, NEW, OLD, close, errno};
+use common::mount::{Mounted, fresh_folder, wait_until};
 
 /// vim, emacs, helix, jed: rename the old file away, create a new one, remove the old one.
 #[test]

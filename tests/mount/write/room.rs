@@ -5,9 +5,9 @@ use std::fs::{self, File};
 
 use asdf_file::edit::SaveOptions;
 
-use crate::common::disk::Disk;
-use crate::common::mount::program;
 use crate::files::{Parts, block};
+use common::disk::Disk;
+use common::mount::program;
 
 const FILES: usize = 100;
 

@@ -4,8 +4,8 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::os::unix::fs::{MetadataExt, symlink};
 
-use crate::common::case::{Case, errno};
-use crate::common::mount::wait_until;
+use common::case::{Case, errno};
+use common::mount::wait_until;
 
 #[test]
 fn any_name_lives_for_as_long_as_the_mount_and_nowhere_near_the_source() {

@@ -3,8 +3,8 @@
 
 use std::fs;
 
-use crate::common::namespace::script_in_namespace;
 use crate::place::{KINDS, Place, copy_program};
+use common::namespace::script_in_namespace;
 
 /// Start of the scripts: two ordinary users, and the file in a directory that both can write to.
 const PROLOGUE: &str = r#"

@@ -6,13 +6,13 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Barrier;
 
-use crate::common::asdf::{Block, sample};
-use crate::common::dice::Dice;
-use crate::common::mount::Mounted;
 use crate::exchanged::Stopped;
 use crate::faults::{Fault, Faults, calls};
 use crate::place::{Place, file, write};
 use crate::remote::Through;
+use common::asdf::{Block, sample};
+use common::dice::Dice;
+use common::mount::Mounted;
 
 const ROUNDS: usize = 40;
 

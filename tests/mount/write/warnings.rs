@@ -5,8 +5,8 @@ use std::io::Write;
 use std::process::{Command, Output};
 use std::time::Duration;
 
-use crate::common::case::{BAD, Case, NEW, build, close, errno};
-use crate::common::mount::{fresh_folder, program, wait_until};
+use common::case::{BAD, Case, NEW, build, close, errno};
+use common::mount::{fresh_folder, program, wait_until};
 
 const TIMES: &str =
     "\nt0: !time/time-1.2.0 2020\nt1: !time/time-1.2.0 2021\nt2: !time/time-1.2.0 2022\nkey0:";

@@ -8,11 +8,11 @@ use std::process::Output;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::common::asdf::{Block, sample};
-use crate::common::mount::{Mounted, wait_until};
 use crate::exchanged::Stopped;
 use crate::faults::{Faults, calls};
 use crate::place::{Place, close, errno, file, said, saved, write};
+use common::asdf::{Block, sample};
+use common::mount::{Mounted, wait_until};
 
 const READ_ONLY: &[&str] = &["-o", "ro"];
 
@@ -301,7 +301,7 @@ fn a_write_into_a_block_beside_a_save_in_place_is_no_mixture() {
         let tree = place.folder().join("tree");
         fs::write(&tree, place.named("beside")).unwrap();
         let faults = Faults::new(&place.folder(), &place.disk.path());
-        let first = before.windows(4).position(|four| four == crate::common::asdf::MAGIC).unwrap() as u64;
+        let first = before.windows(4).position(|four| four == common::asdf::MAGIC).unwrap() as u64;
         for offset in [first + 100, first + 200_000] {
             for at in calls() {
                 fs::File::options()

@@ -3,7 +3,7 @@
 use std::fs;
 
 use super::{Example, copy_sample, examples, root, run};
-use crate::common::daemon::Bench;
+use common::daemon::Bench;
 
 /// DuckDB's command line as far as the examples use it, by DuckDB's Python package.
 const DUCKDB: &str = r#"#!/usr/bin/env python3

@@ -7,8 +7,8 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 
 use super::{Bench, failed, succeeded};
-use crate::common::disk::run;
 use crate::faults::{Fault, Faults, calls};
+use common::disk::run;
 
 /// Kills the program during `--set-tree`; returns false if the program finished before.
 fn interrupt(bench: &Bench, text: &str, at: i32) -> bool {

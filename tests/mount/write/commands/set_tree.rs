@@ -8,8 +8,8 @@ use std::path::Path;
 use std::process::Stdio;
 
 use super::{Bench, failed, succeeded};
-use crate::common::disk::run;
 use crate::place::{BAD, said};
+use common::disk::run;
 
 #[test]
 fn a_tree_is_set_from_a_file_or_from_stdin() {

@@ -25,40 +25,40 @@ use seekable::source::storage::{Meta, Storage};
 
 use crate::dice::Dice;
 #[allow(unused_imports)] // crash uses it
-pub(crate) use choices::Choices;
+pub use choices::Choices;
 use state::{Change, Inode, SECTOR, State};
 
-pub(crate) const PAGE: u64 = 4096;
+pub const PAGE: u64 = 4096;
 /// Sectors in a block, which is what files get of a disk that may be full.
 const SECTORS_IN_BLOCK: usize = 2;
 
 /// The file that is saved.
-pub(crate) const SOURCE: &str = "/data/galaxy.asdf";
+pub const SOURCE: &str = "/data/galaxy.asdf";
 /// Capabilities and behaviour of this file system.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Abilities {
-    pub(crate) clones: bool,
-    pub(crate) inserts: bool,
-    pub(crate) links: u64,
+pub struct Abilities {
+    pub clones: bool,
+    pub inserts: bool,
+    pub links: u64,
     /// Space can be taken before it is written to.
-    pub(crate) reserves: bool,
+    pub reserves: bool,
     /// A write over existing bytes gets another place on the disk.
-    pub(crate) copies_on_write: bool,
+    pub copies_on_write: bool,
     /// No file can be created beside the source.
-    pub(crate) closed: bool,
+    pub closed: bool,
     /// No program writes to the source, and one that opens it waits for the lease.
-    pub(crate) leases: bool,
+    pub leases: bool,
     /// New files belong to another user, as for root on a network file system.
-    pub(crate) squashes: bool,
+    pub squashes: bool,
     /// A program that looked up the source before its name was swapped opens it after the swap.
-    pub(crate) late_writer: bool,
+    pub late_writer: bool,
     /// Another program writes to the source as soon as the save has removed its journal, or renamed the new file.
-    pub(crate) next_writer: bool,
+    pub next_writer: bool,
 }
 
 impl Abilities {
     /// Returns the abilities with which a growing save uses `plan`.
-    pub(crate) fn of(plan: SavePlan) -> Self {
+    pub fn of(plan: SavePlan) -> Self {
         let links = if plan == SavePlan::Rewrite { 2 } else { 1 };
         let inserts = plan == SavePlan::Insert;
         Self { clones: plan == SavePlan::Clone, inserts, reserves: inserts, links, ..Self::default() }
@@ -67,20 +67,20 @@ impl Abilities {
 
 /// A fault: call number `at` fails with `errno`, and if `always`, so do all later ones.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Fault {
-    pub(crate) at: usize,
-    pub(crate) errno: i32,
-    pub(crate) always: bool,
+pub struct Fault {
+    pub at: usize,
+    pub errno: i32,
+    pub always: bool,
     /// Calls that only read fail and count, too, not only those that change something.
-    pub(crate) reads: bool,
+    pub reads: bool,
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Disk {
+pub struct Disk {
     now: State,
     durable: State,
     pending: Vec<Change>,
-    pub(crate) abilities: Abilities,
+    pub abilities: Abilities,
     next: u64,
     clock: i64,
     syncs: usize,
@@ -99,20 +99,20 @@ pub(crate) struct Disk {
 
 /// A recorded disk.
 #[derive(Clone, Debug)]
-pub(crate) struct Moment {
-    pub(crate) disk: Disk,
+pub struct Moment {
+    pub disk: Disk,
     /// True if it was recorded before a sync or at the end. A crash then may leave all that a crash since the sync before
     /// may leave.
-    pub(crate) is_at_sync: bool,
+    pub is_at_sync: bool,
 }
 
 /// A handle on a simulated file system; clones share it.
 #[derive(Clone, Debug)]
-pub(crate) struct Sim(Arc<Mutex<Disk>>);
+pub struct Sim(Arc<Mutex<Disk>>);
 
 impl Disk {
     /// Makes a disk on which `path` holds `bytes` durably; pages of zeros are holes.
-    pub(crate) fn with(path: &Path, bytes: &[u8], abilities: Abilities) -> Self {
+    pub fn with(path: &Path, bytes: &[u8], abilities: Abilities) -> Self {
         let mut disk = Self {
             now: State::default(),
             durable: State::default(),
@@ -141,76 +141,76 @@ impl Disk {
         disk
     }
 
-    pub(crate) fn mount(self) -> Sim {
+    pub fn mount(self) -> Sim {
         Sim(Arc::new(Mutex::new(self)))
     }
 
     /// Returns the bytes of a file as programs see it.
-    pub(crate) fn bytes(&self, path: &Path) -> Option<Vec<u8>> {
+    pub fn bytes(&self, path: &Path) -> Option<Vec<u8>> {
         self.now.names.get(path).map(|inode| self.now.read(*inode, 0..u64::MAX))
     }
 
     /// True if a file has these bytes, as programs see it.
-    pub(crate) fn has_bytes(&self, path: &Path, bytes: &[u8]) -> bool {
+    pub fn has_bytes(&self, path: &Path, bytes: &[u8]) -> bool {
         self.now.names.get(path).is_some_and(|inode| self.now.has_bytes(*inode, bytes))
     }
 
     /// True if there is only this name.
-    pub(crate) fn has_only(&self, path: &Path) -> bool {
+    pub fn has_only(&self, path: &Path) -> bool {
         self.now.names.len() == 1 && self.now.names.contains_key(path)
     }
 
-    pub(crate) fn names(&self) -> Vec<PathBuf> {
+    pub fn names(&self) -> Vec<PathBuf> {
         self.now.names.keys().cloned().collect()
     }
 
     /// Makes the `nth` sync do nothing.
-    pub(crate) fn forget_sync(mut self, nth: usize) -> Self {
+    pub fn forget_sync(mut self, nth: usize) -> Self {
         self.forgotten_sync = Some(nth);
         self
     }
 
-    pub(crate) fn fail(mut self, fault: Fault) -> Self {
+    pub fn fail(mut self, fault: Fault) -> Self {
         self.fault = Some(fault);
         self
     }
 
     /// Records the disk before each sync from now on.
-    pub(crate) fn record(mut self) -> Self {
+    pub fn record(mut self) -> Self {
         (self.moments, self.syncs, self.changes) = (Some(Vec::new()), 0, 0);
         self
     }
 
     /// Records the disk before each sync and each change from now on.
-    pub(crate) fn record_changes(mut self) -> Self {
+    pub fn record_changes(mut self) -> Self {
         self.records_changes = true;
         self.record()
     }
 
     /// Lets files get only this many blocks of 1 KiB from now on.
-    pub(crate) fn with_room(mut self, blocks: usize) -> Self {
+    pub fn with_room(mut self, blocks: usize) -> Self {
         self.room = Some(blocks);
         self
     }
 
     /// Returns the size and the page map of the source, for messages.
-    pub(crate) fn source_map(&self) -> String {
+    pub fn source_map(&self) -> String {
         let inode = self.now.names.get(Path::new(SOURCE)).and_then(|inode| self.now.inodes.get(inode));
         format!("{inode:?}")
     }
 
     /// Returns the number of syncs since recording began.
-    pub(crate) fn syncs(&self) -> usize {
+    pub fn syncs(&self) -> usize {
         self.syncs
     }
 
     /// Returns the number of changes that a crash could lose.
-    pub(crate) fn at_risk(&self) -> usize {
+    pub fn at_risk(&self) -> usize {
         self.pending.len()
     }
 
     /// Returns the disk after a crash; `keeps` decides for each change, by number, if it survives.
-    pub(crate) fn crashed(&self, dice: &mut Dice, keeps: impl Fn(usize, &mut Dice) -> bool) -> Disk {
+    pub fn crashed(&self, dice: &mut Dice, keeps: impl Fn(usize, &mut Dice) -> bool) -> Disk {
         let mut disk = self.killed();
         let mut lost_order = BTreeSet::new();
         let has_moved: BTreeSet<u64> = self
@@ -267,7 +267,7 @@ impl Disk {
     }
 
     /// Returns the disk after the program was killed, without a crash.
-    pub(crate) fn killed(&self) -> Disk {
+    pub fn killed(&self) -> Disk {
         let mut disk = self.clone();
         (disk.forgotten_sync, disk.fault, disk.moments) = (None, None, None);
         disk.records_changes = false;
@@ -427,29 +427,29 @@ impl Disk {
 
 impl Sim {
     /// Opens a file by its path, as another program does.
-    pub(crate) fn open_at(&self, path: &Path) -> io::Result<storage::SimFile> {
+    pub fn open_at(&self, path: &Path) -> io::Result<storage::SimFile> {
         let (dir, name) = split(path);
         self.open(&dir, name, true)
     }
 
     /// Returns the metadata of the file at a path.
-    pub(crate) fn meta_of(&self, path: &Path) -> io::Result<Meta> {
+    pub fn meta_of(&self, path: &Path) -> io::Result<Meta> {
         let (dir, name) = split(path);
         self.meta_at(&dir, name)
     }
 
-    pub(crate) fn disk(&self) -> std::sync::MutexGuard<'_, Disk> {
+    pub fn disk(&self) -> std::sync::MutexGuard<'_, Disk> {
         self.0.lock().expect("no test panics while it holds the disk")
     }
 
     /// Returns the disks that were recorded before syncs, and the current one.
-    pub(crate) fn moments(&self) -> Vec<Disk> {
+    pub fn moments(&self) -> Vec<Disk> {
         let at_syncs = self.all_moments().into_iter().filter(|moment| moment.is_at_sync);
         at_syncs.map(|moment| moment.disk).collect()
     }
 
     /// Returns the recorded disks and the current one.
-    pub(crate) fn all_moments(&self) -> Vec<Moment> {
+    pub fn all_moments(&self) -> Vec<Moment> {
         let mut disk = self.disk();
         let mut moments = disk.moments.take().unwrap_or_default();
         moments.push(Moment { disk: disk.clone(), is_at_sync: true });
@@ -457,13 +457,13 @@ impl Sim {
     }
 
     /// Returns the number of syncs and changes since recording began.
-    pub(crate) fn counts(&self) -> (usize, usize) {
+    pub fn counts(&self) -> (usize, usize) {
         let disk = self.disk();
         (disk.syncs, disk.changes)
     }
 }
 
 /// Splits the path of a file.
-pub(crate) fn split(path: &Path) -> (PathBuf, &OsStr) {
+pub fn split(path: &Path) -> (PathBuf, &OsStr) {
     (path.parent().expect("a file").to_owned(), path.file_name().expect("a file"))
 }

@@ -13,11 +13,13 @@
 //! * [`mount`]: a mount that cleans up after itself.
 //! * [`namespace`]: shell scripts in a mount namespace of their own.
 //! * [`place`]: files in memory, a second kind of place.
+//! * [`sim`]: a file system in memory, with all states that a crash may leave.
 //! * [`server`]: an HTTP server that misbehaves on demand.
 //! * [`site`]: files on that server, as a web server or S3 has them.
 //! * [`python`]: the Python environment with the reference implementation.
 
-#![allow(dead_code, unused_imports, unreachable_pub, missing_docs, missing_debug_implementations)]
+#![allow(missing_docs, missing_debug_implementations, unreachable_pub)]
+#![allow(clippy::unwrap_used, clippy::new_without_default)] // a test fails by panicking
 
 pub mod asdf;
 pub mod blosc2_builder;
@@ -35,6 +37,7 @@ pub mod place;
 pub mod python;
 #[path = "../../crates/asdf-remote/src/tests/server.rs"]
 pub mod server;
+pub mod sim;
 pub mod site;
 
 use std::path::Path;
