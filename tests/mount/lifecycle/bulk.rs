@@ -271,6 +271,17 @@ fn what_a_message_advises_works() {
 }
 
 #[test]
+fn a_directory_is_answered_with_the_names_of_its_files() {
+    let bench = nine();
+    let (status, _, said) = shell(&bench, "asdf-mount --set object.filter=B .");
+    assert_eq!(
+        (status, &said[..]),
+        (1, "asdf-mount: .: is a directory: name the files, for instance ./*.asdf\n")
+    );
+    assert_eq!(shell(&bench, "asdf-mount --set object.filter=B ./[1-9].asdf").0, 0);
+}
+
+#[test]
 fn a_value_is_printed_and_a_key_removed() {
     let bench = nine();
     assert_eq!(shell(&bench, "asdf-mount --get object.filter 1.asdf"), (0, "V\n".to_owned(), String::new()));

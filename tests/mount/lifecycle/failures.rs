@@ -50,7 +50,6 @@ const FAILURES: &[(&[&str], i32, &str)] = &[
     (&["-o", "ro,=x", "a.asdf", "new"], 2, "-o has a value without a name"),
     (&["-o", "cache=0", "a.asdf", "new"], 2, "-o cache=0 is not a size such as 64M or 1G, at least 1M"),
     (&["-u", "no/such/folder"], 1, "no/such/folder: not mounted: no such directory"),
-    (&["--set", "a=1", "full"], 1, "full: is a directory: name the files, for instance full/*.asdf"),
     (&["--recover", "pipe"], 1, "pipe: is not a regular file"),
     (&["a.asdf", "dangling"], 1, "dangling: dangling symbolic link"),
     (&["--log-file", "missing/log", "a.asdf", "new"], 1, "missing/log: no such file or directory"),
