@@ -200,7 +200,7 @@ impl Options {
                 if is_size {
                     servers::take_cache_size(&mut options.remote, item.name.as_bytes())?;
                 } else {
-                    options.take(&item)?;
+                    options.set(&item)?;
                 }
                 (in_views, in_cache) = (item.name == "views", item.name == "remote-cache");
             }
@@ -208,7 +208,7 @@ impl Options {
         Ok(options)
     }
 
-    fn take(&mut self, item: &ListedOption) -> Result<()> {
+    fn set(&mut self, item: &ListedOption) -> Result<()> {
         if is_comment(&item.name) {
             return Ok(());
         }
@@ -236,7 +236,7 @@ impl Options {
         }
         let known = find(&item.name, item.value.is_some())?;
         match item.value.as_deref() {
-            Some(value) if REMOTE.contains(&known.name) => servers::take(&mut self.remote, known.name, value),
+            Some(value) if REMOTE.contains(&known.name) => servers::set(&mut self.remote, known.name, value),
             Some(value) => self.take_value(known, value),
             None => {
                 self.take_flag(known.name);

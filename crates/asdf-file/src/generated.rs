@@ -60,7 +60,7 @@ impl Measured {
         let mut out = Vec::new();
         loop {
             let goes_on = generator.more(&mut out)?;
-            measuring.take(&out);
+            measuring.add(&out);
             out.clear();
             if !goes_on {
                 return Ok(measuring.end());
@@ -105,7 +105,7 @@ impl Default for Measuring {
 
 impl Measuring {
     /// Takes the next bytes of the text.
-    pub fn take(&mut self, bytes: &[u8]) {
+    pub fn add(&mut self, bytes: &[u8]) {
         self.len += bytes.len() as u64;
         self.hasher.write(bytes);
         self.text = self.text.take().filter(|text| text.len() + bytes.len() <= SMALL);

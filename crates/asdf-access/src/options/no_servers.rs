@@ -25,7 +25,7 @@ pub struct RemoteOptions {
     pub max_requests: usize,
 }
 
-pub(super) fn take(_: &mut RemoteOptions, name: &str, _: &[u8]) -> Result<()> {
+pub(super) fn set(_: &mut RemoteOptions, name: &str, _: &[u8]) -> Result<()> {
     Err(Error::new(Kind::Usage, format!("-o {name}: {NO_SERVERS}")))
 }
 

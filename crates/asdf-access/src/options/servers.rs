@@ -18,7 +18,7 @@ const MIN_CACHE: u64 = 16 << 20;
 const A_SIZE: &str = "DIR or DIR,SIZE with a size such as 10G, at least 16M";
 
 /// Sets the option `name`, which has a value.
-pub(super) fn take(options: &mut RemoteOptions, name: &str, value: &[u8]) -> Result<()> {
+pub(super) fn set(options: &mut RemoteOptions, name: &str, value: &[u8]) -> Result<()> {
     match name {
         "ca-bundle" => options.ca_bundle = Some(text(name, value, "a file")?.into()),
         "token-file" => options.token_file = Some(text(name, value, "a file")?.into()),

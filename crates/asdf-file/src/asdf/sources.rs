@@ -93,7 +93,7 @@ pub fn replaced<'m>(
 fn find(tree: &dyn Content) -> Result<Sources> {
     let mut finder = SourceFinder::default();
     each_event_in(&bytes_of(tree)?, |event| {
-        finder.take(event)?;
+        finder.on_event(event)?;
         Ok::<_, Error>(!matches!(event.what, What::DocumentEnd { .. }))
     })?;
     let front = finder.root.front(tree)?;
@@ -122,8 +122,8 @@ struct OpenCollection {
 }
 
 impl SourceFinder {
-    fn take(&mut self, event: &Event<'_>) -> Result<()> {
-        self.root.take(event, self.frames.len());
+    fn on_event(&mut self, event: &Event<'_>) -> Result<()> {
+        self.root.on_event(event, self.frames.len());
         match event.what {
             What::Scalar { value, style, tag, anchor } => {
                 let target = target_of(value, style, tag);
@@ -198,7 +198,7 @@ struct Root {
 
 impl Root {
     /// Follows the start of the tree, event by event. `event` is nested in `depth` collections.
-    fn take(&mut self, event: &Event<'_>, depth: usize) {
+    fn on_event(&mut self, event: &Event<'_>, depth: usize) {
         match event.what {
             What::DocumentStart { explicit: true } => self.start = Some(event.end.offset),
             What::MappingStart { tag, .. } if depth == 0 => {

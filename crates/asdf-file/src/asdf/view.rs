@@ -103,7 +103,7 @@ impl dyn View {
 /// A collector of the nodes that a view wants, during the survey of a tree.
 pub trait Collector {
     /// Takes a node that the view wants, with the nodes within it up to a limit.
-    fn take(&mut self, paths: &Paths, node: &WantedNode<'_>, unfit: Unfit<'_>);
+    fn on_node(&mut self, paths: &Paths, node: &WantedNode<'_>, unfit: Unfit<'_>);
 
     /// Returns the arrays that are described beside their nodes instead of within them, in the node that
     /// [`take`](Self::take) got last. The node of such an array is only a tag. Its mark is returned, too.

@@ -313,7 +313,7 @@ fn locate(text: &[u8], mut keys: Vec<KeyPath>) -> Result<Located> {
     loop {
         let mut finder = Finder::new(&keys);
         each_event_in(&readable, |event| -> Result<bool> {
-            finder.take(event);
+            finder.on_event(event);
             Ok(true)
         })?;
         let Finder { found, places, .. } = finder;
@@ -630,7 +630,7 @@ impl<'k> Finder<'k> {
         }
     }
 
-    fn take(&mut self, event: &Event<'_>) {
+    fn on_event(&mut self, event: &Event<'_>) {
         let start = event.start.offset as usize;
         let column = (event.start.column as usize).saturating_sub(1);
         let end = event.end.offset as usize;

@@ -130,7 +130,7 @@ impl Document {
             bytes => bytes?,
         };
         let text = valid_part(&bytes);
-        let read = each_event_in(&bytes, |event| Ok::<_, Unread>(builder.take(text, event)));
+        let read = each_event_in(&bytes, |event| Ok::<_, Unread>(builder.on_event(text, event)));
         let mut failure = None;
         if let Err(unread) = read {
             builder.fail(&unread.error);
@@ -309,7 +309,7 @@ impl Document {
         let (text, count) = self.text_of_piece(run, piece);
         let mut builder = Builder::of_items();
         each_event_of_items(&text, count, |event| {
-            builder.take(&text, event);
+            builder.on_event(&text, event);
             Ok(())
         })?;
         Ok(builder.finish(text))

@@ -175,7 +175,7 @@ fn measure(source: &JsonSource) -> Result<BothMeasured> {
     loop {
         let goes_on = walk.more(&tree, &mut outputs)?;
         for (output, text) in outputs.iter_mut().zip(&mut texts) {
-            text.take(&output.bytes);
+            text.add(&output.bytes);
             output.bytes.clear();
         }
         if !goes_on {

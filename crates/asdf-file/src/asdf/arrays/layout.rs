@@ -54,7 +54,7 @@ pub(super) fn items(
         .map(|found| layout.above_mask(found.path).is_some_and(|above| at.contains(&above)))
         .collect();
     for (found, is_mask) in arrays.into_iter().zip(are_masks) {
-        if is_mask { masks.push(found) } else { layout.take(found) }
+        if is_mask { masks.push(found) } else { layout.add(found) }
     }
     for mask in masks {
         layout.take_mask(mask);
@@ -85,7 +85,7 @@ impl Layout<'_> {
     }
 
     /// Adds an array, and its mask if the mask is a number or comes from nulls, not from another array.
-    fn take(&mut self, found: FoundArray) {
+    fn add(&mut self, found: FoundArray) {
         let Some(place) = self.places.place(self.paths, found.path) else { return };
         let array = found.array;
         self.places.announce(place);

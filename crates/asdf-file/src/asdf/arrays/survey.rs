@@ -240,16 +240,16 @@ impl ArrayFinder<'_> {
                 Err(fault) if is_bare(node.value) && self.bare.len() < MAX_SEARCHED => {
                     self.bare.push((node.path, node.value.place, fault.what));
                 }
-                read => self.take(paths, node.path, node.value.place, read),
+                read => self.add(paths, node.path, node.value.place, read),
             }
         }
         let mut collectors = std::mem::take(&mut self.collectors);
         for (_, collector) in collectors.iter_mut().filter(|(view, _)| view.wants(tag)) {
-            collector.take(paths, node, &|array| self.fits_in_block(array).err());
+            collector.on_node(paths, node, &|array| self.fits_in_block(array).err());
             for (place, array) in collector.bare_arrays() {
                 if let Some(at) = self.bare.iter().position(|(_, bare, _)| *bare == place) {
                     let (path, place, _) = self.bare.swap_remove(at);
-                    self.take(paths, path, place, Ok((array, None)));
+                    self.add(paths, path, place, Ok((array, None)));
                 }
             }
         }
@@ -264,10 +264,10 @@ impl ArrayFinder<'_> {
                 self.arrays.pop();
             }
         }
-        self.take(paths, node.path, node.value.place, read.map(|array| (array, None)));
+        self.add(paths, node.path, node.value.place, read.map(|array| (array, None)));
     }
 
-    fn take(
+    fn add(
         &mut self,
         paths: &Paths,
         path: Option<PathId>,

@@ -42,7 +42,7 @@ impl ArrayUnits {
 pub(super) struct UnitFinder(Vec<(Option<PathId>, &'static str, ArrayUnit)>);
 
 impl Collector for UnitFinder {
-    fn take(&mut self, _: &Paths, node: &WantedNode<'_>, _: Unfit<'_>) {
+    fn on_node(&mut self, _: &Paths, node: &WantedNode<'_>, _: Unfit<'_>) {
         let Some(key) = node.tag.and_then(units::array_key) else { return };
         let of_array = node.value.get(key).is_some_and(|value| value.scalar_type().is_none());
         if !of_array || self.0.len() >= MAX_ITEMS {

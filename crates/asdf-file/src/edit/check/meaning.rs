@@ -209,7 +209,7 @@ impl Comparison<'_> {
         for finding in &self.facts.survey.findings {
             let problem = self.fault_at(finding.at, finding.what.clone(), to_do(finding.wrong));
             match finding.wrong {
-                _ if known.take(finding.identity) => {}
+                _ if known.remove(finding.identity) => {}
                 Wrong::LargeInteger => judgement.warnings.push(problem),
                 _ => judgement.problems.push(problem),
             }
@@ -263,7 +263,7 @@ impl Comparison<'_> {
             }
         }
         faults.retain(|(node, (_, what, _))| {
-            !known.take((self.facts.nodes.paths.identity(node.path, false), what.clone()))
+            !known.remove((self.facts.nodes.paths.identity(node.path, false), what.clone()))
         });
         for (node, (place, what, to_do)) in faults {
             let name = self.facts.nodes.paths.show(node.path);
@@ -356,7 +356,7 @@ impl Comparison<'_> {
             known.add((was.nodes.paths.identity(*path, false), fault.what.as_str()));
         }
         for (path, fault) in &self.facts.unfit {
-            if !known.take((self.facts.nodes.paths.identity(*path, false), fault.what.as_str())) {
+            if !known.remove((self.facts.nodes.paths.identity(*path, false), fault.what.as_str())) {
                 let name = self.facts.nodes.paths.show(*path);
                 let to_do = "correct it: Python asdf can't open a file with such a node";
                 judgement.problems.push(self.fault(fault.place, format!("{name}: {}", fault.what), to_do));
@@ -385,7 +385,7 @@ impl<T: std::hash::Hash + Eq> OldFaults<T> {
     }
 
     /// Removes one of these faults; true if there was one.
-    fn take(&mut self, thing: T) -> bool {
+    fn remove(&mut self, thing: T) -> bool {
         match self.0.get_mut(&thing) {
             Some(count) if *count > 0 => {
                 *count -= 1;

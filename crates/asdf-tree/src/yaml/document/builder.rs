@@ -93,7 +93,7 @@ impl Builder {
     }
 
     /// Takes the next event of `text`. False if no further events are wanted.
-    pub fn take(&mut self, text: &str, event: &Event<'_>) -> bool {
+    pub fn on_event(&mut self, text: &str, event: &Event<'_>) -> bool {
         let at = event.start.offset as u32;
         match event.what {
             What::StreamStart | What::StreamEnd | What::DocumentEnd { .. } => {}

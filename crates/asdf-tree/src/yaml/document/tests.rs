@@ -15,7 +15,7 @@ struct Short {
 }
 
 impl Short {
-    fn take(&mut self, event: &Event<'_>) -> bool {
+    fn on_event(&mut self, event: &Event<'_>) -> bool {
         let at = event.start.offset;
         match event.what {
             What::Scalar { value, style, tag, anchor } => {
@@ -63,7 +63,7 @@ impl Short {
 
 fn of_events(text: &[u8]) -> (Vec<String>, Option<String>) {
     let mut short = Short::default();
-    let read = each_event_in(text, |event| Ok::<_, Error>(short.take(event)));
+    let read = each_event_in(text, |event| Ok::<_, Error>(short.on_event(event)));
     (short.finish(), read.err().map(|error| error.message()))
 }
 
@@ -146,7 +146,7 @@ fn compare(text: &[u8]) -> Document {
     let mut events = Events::new(text);
     let valid = valid_part(text);
     while let Ok(Some(event)) = events.next_event() {
-        if !builder.take(valid, &event) {
+        if !builder.on_event(valid, &event) {
             break;
         }
     }
@@ -324,7 +324,7 @@ fn a_document_has_a_maximum_of_nodes() {
     let mut count = 0;
     while let Ok(Some(event)) = events.next_event() {
         count += 1;
-        if !builder.take("[a, b, c, d]", &event) {
+        if !builder.on_event("[a, b, c, d]", &event) {
             break;
         }
     }

@@ -33,14 +33,14 @@ pub(super) fn html(views: &Views, row: &ArrayRow, telescope: &str, budget: &mut 
         while at < bytes {
             let len = usize::try_from((bytes - at).min(PIECE)).unwrap_or_default();
             read_exact_at(&*elements.content, at, &mut piece[..len])?;
-            counts.take(&piece[..len]);
+            counts.add(&piece[..len]);
             at += len as u64;
         }
         format!("all {} values", grouped(elements.count))
     } else {
         let sample = Sample::of(&*elements.content, item, elements.count, budget)?;
         for (_, run) in &sample.runs {
-            counts.take(run);
+            counts.add(run);
         }
         sample.words
     };
@@ -63,7 +63,7 @@ impl FlagCounts {
         Self { item, byteorder, of_bit: [0; 64], flagged: 0, all: 0 }
     }
 
-    fn take(&mut self, bytes: &[u8]) {
+    fn add(&mut self, bytes: &[u8]) {
         for element in bytes.chunks_exact(self.item) {
             let mut bits = numbers::bits(element, self.byteorder);
             self.all += 1;
@@ -117,18 +117,18 @@ mod tests {
     #[test]
     fn each_flag_is_counted() {
         let mut counts = FlagCounts::new(4, ByteOrder::Big);
-        counts.take(&[0, 0, 0, 0, 0, 0, 0, 3, 0x80, 0, 0, 1, 0, 0, 0, 0]);
+        counts.add(&[0, 0, 0, 0, 0, 0, 0, 3, 0x80, 0, 0, 1, 0, 0, 0, 0]);
         assert_eq!((counts.all, counts.flagged), (4, 2));
         assert_eq!((counts.of_bit[0], counts.of_bit[1], counts.of_bit[31]), (2, 1, 1));
         let html = counts.html("roman/dq", "all 4 values", "ROMAN");
         assert!(html.contains("2 of 4 values without a flag (50.00 %)"), "{html}");
         assert!(html.contains("<th scope=\"row\">REFERENCE_PIXEL</th><td>1</td><td>25.00 %</td>"), "{html}");
         // All flags fit in the reserved space.
-        counts.take(&[0xff; 400_000]);
+        counts.add(&[0xff; 400_000]);
         let html = counts.html(&"<".repeat(100), &"x".repeat(60), "ROMAN");
         assert!(html.len() <= RESERVED, "{}", html.len());
         counts = FlagCounts::new(8, ByteOrder::Little);
-        counts.take(&[0xff; 8]);
+        counts.add(&[0xff; 8]);
         assert!(counts.html("dq", "", "").len() <= RESERVED);
     }
 }

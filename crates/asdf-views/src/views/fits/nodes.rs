@@ -144,7 +144,7 @@ pub(super) fn without_coordinates(place: Mark, path: &str, why: &str) -> Defect 
 }
 
 impl Collector for NodeFinder {
-    fn take(&mut self, paths: &Paths, node: &WantedNode<'_>, unfit: Unfit<'_>) {
+    fn on_node(&mut self, paths: &Paths, node: &WantedNode<'_>, unfit: Unfit<'_>) {
         if node.tag.is_some_and(wcs::is_tag) {
             let shown = paths.show(node.path).to_string();
             let wcs = Wcs::read(node.value, shown.clone()).map(Arc::new);

@@ -116,7 +116,7 @@ impl Search {
         let value = value.target();
         let tag = value.tag.as_deref().unwrap_or_default();
         if ndarray::is_tag(tag) {
-            self.take(tag, value);
+            self.add(tag, value);
             return;
         }
         let NodeContent::Mapping(entries) = &value.node else { return };
@@ -140,7 +140,7 @@ impl Search {
         self.facts.truncate(before);
     }
 
-    fn take(&mut self, tag: &str, value: &TreeNode) {
+    fn add(&mut self, tag: &str, value: &TreeNode) {
         // An array that can't be read is no column; `arrays/` reports it.
         let Ok((mut array, _)) = Ndarray::read_leniently(tag, value) else { return };
         if array.infer_inline().is_err() {

@@ -138,7 +138,7 @@ pub(super) struct TableFinder {
 }
 
 impl Collector for TableFinder {
-    fn take(&mut self, paths: &Paths, node: &WantedNode<'_>, unfit: Unfit<'_>) {
+    fn on_node(&mut self, paths: &Paths, node: &WantedNode<'_>, unfit: Unfit<'_>) {
         let Some(tag) = node.tag else { return };
         if self.columns >= MAX_DESCRIBED {
             if !std::mem::replace(&mut self.is_full, true) {

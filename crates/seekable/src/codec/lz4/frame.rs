@@ -195,7 +195,7 @@ impl Parts for Frames {
             return Ok(());
         }
         let Some(mut running) = self.running_at(from) else { return Ok(()) };
-        running.take(bytes);
+        running.add(bytes);
         match decoder.part_start() {
             PartStart { state: 0, .. } => decoder.check(&running),
             start => {

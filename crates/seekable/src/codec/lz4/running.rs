@@ -23,7 +23,7 @@ impl Running {
         Self { hash, len: 0, content_size: header.content_size }
     }
 
-    pub(super) fn take(&mut self, bytes: &[u8]) {
+    pub(super) fn add(&mut self, bytes: &[u8]) {
         self.len = self.len.saturating_add(bytes.len() as u64);
         if let Some(hash) = &mut self.hash {
             hash.write(bytes);

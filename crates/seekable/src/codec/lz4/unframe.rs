@@ -251,7 +251,7 @@ impl Unframing {
                 Ok(Some(decoded)) => {
                     let end = out.end + decoded;
                     if let (Some(running), Some(bytes)) = (&mut self.running, out.bytes.get(out.end..end)) {
-                        running.take(bytes);
+                        running.add(bytes);
                     }
                     self.made = self.made.saturating_add(decoded as u64);
                     out.end = end;

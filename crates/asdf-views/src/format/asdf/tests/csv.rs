@@ -58,7 +58,7 @@ struct Finder(Vec<(Option<PathId>, Columns)>);
 struct Tables(Items<Columns>);
 
 impl Collector for Finder {
-    fn take(&mut self, _: &Paths, node: &WantedNode<'_>, unfit: Unfit<'_>) {
+    fn on_node(&mut self, _: &Paths, node: &WantedNode<'_>, unfit: Unfit<'_>) {
         let columns = node.value.get("columns").and_then(TreeNode::items).unwrap_or_default();
         let columns = columns.iter().filter_map(column).filter(|(_, array)| unfit(array).is_none());
         self.0.push((node.path, columns.collect()));
