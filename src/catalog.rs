@@ -14,18 +14,17 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use seekable::cache::Cache;
-use seekable::error::Result;
-
-use crate::files::{FilesToRead, Found, parallel};
-use crate::log::complain;
-use crate::progress::Progress;
 use asdf_access::CheckProgress;
 use asdf_access::named::Servers;
 use asdf_access::options::RemoteOptions;
 use asdf_file::container::Context;
-
+use seekable::cache::Cache;
+use seekable::error::Result;
 use since::Since;
+
+use crate::files::{FilesToRead, Found, parallel};
+use crate::log::complain;
+use crate::progress::Progress;
 
 /// Cache budget of a file, and that for data from servers, in bytes.
 const CACHE_BUDGET: u64 = 4 << 20;

@@ -5,6 +5,11 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use asdf_access::library;
+use asdf_access::library::check::Findings;
+use asdf_access::named::Servers;
+use asdf_access::options::RemoteOptions;
+use asdf_file::container::{Context, Defect, Severity};
 use seekable::cache::Cache;
 use seekable::error::{Error, Kind, Result, in_json, one_line};
 use seekable::source::BufferedSource;
@@ -13,11 +18,6 @@ use serde::Serialize;
 use crate::files::{FilesToRead, Found};
 use crate::log::complain;
 use crate::progress::Progress;
-use asdf_access::library;
-use asdf_access::library::check::Findings;
-use asdf_access::named::Servers;
-use asdf_access::options::RemoteOptions;
-use asdf_file::container::{Context, Defect, Severity};
 
 mod summary;
 pub(crate) mod tables;

@@ -28,25 +28,25 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use clap::builder::styling::Styles;
-use clap::builder::{OsStringValueParser, TypedValueParser};
-use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{ArgAction, CommandFactory, FromArgMatches, Id, Parser, ValueEnum};
-use seekable::cache::Cache;
-use seekable::cache::store::Store;
-use seekable::error::{Error, Kind, Result, in_shell};
-use seekable::source::BufferedSource;
-
-use crate::daemon::{self, MountPlan};
-use crate::files::Found;
-use crate::{check, exit, log};
 use action::{ACTION, Action};
 use asdf_access::named;
 use asdf_file::container::{Container, Context};
 use asdf_file::edit::context::Validation;
 use asdf_views::format;
+use clap::builder::styling::Styles;
+use clap::builder::{OsStringValueParser, TypedValueParser};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{ArgAction, CommandFactory, FromArgMatches, Id, Parser, ValueEnum};
 use help::HelpExtent;
+use seekable::cache::Cache;
+use seekable::cache::store::Store;
+use seekable::error::{Error, Kind, Result, in_shell};
+use seekable::source::BufferedSource;
 use texts::{ABOUT, USAGE, sections};
+
+use crate::daemon::{self, MountPlan};
+use crate::files::Found;
+use crate::{check, exit, log};
 
 const PROGRAM: &str = "asdf-mount";
 /// The beginning of the names of the variables with arguments that the command line shows without a login.

@@ -50,6 +50,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use asdf_access::library::options::cache_budget;
+use asdf_access::named;
+use asdf_access::options::{FUSE_SUPER_MAGIC, Options};
 use fuser::{Config, Session, SessionACL};
 use seekable::error::{Error, Kind, Result};
 use seekable::source::wait_for_lease;
@@ -59,9 +62,6 @@ use self::mountpoint::Mountpoint;
 use self::signals::Lifecycle;
 use crate::fuse::KernelNotifier;
 use crate::log;
-use asdf_access::library::options::cache_budget;
-use asdf_access::named;
-use asdf_access::options::{FUSE_SUPER_MAGIC, Options};
 
 pub(crate) use self::contents::reading;
 pub(crate) use self::facts::facts;

@@ -14,8 +14,7 @@ use seekable::error::{Error, Kind, Result};
 use seekable::source::{FileSource, Source};
 
 use asdf_file::edit::context::SaveTarget;
-use asdf_file::edit::recovery;
-use asdf_file::edit::recovery::Condition;
+use asdf_file::edit::recovery::{self, Condition};
 
 /// Opens a local file, unless it is half-saved.
 ///

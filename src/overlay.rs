@@ -39,11 +39,16 @@ use std::fs::File;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
+use asdf_access::local::detect::EntryPosition;
+use asdf_access::local::stat::{FileKind, Stat, Time};
+use asdf_file::container::text_version::TextVersion;
+use asdf_file::edit::Editor;
+use asdf_file::edit::context::EditContext;
+use asdf_views::format::view_names;
+use seekable::content::{Content, read_exact_at};
 use seekable::error::{Error, Result, errno};
 use seekable::source::SourceVersion;
 use seekable::sync::{Rank, RankedMutex, locked, locked_at_once};
-
-use seekable::content::{Content, read_exact_at};
 
 use crate::mounted::file::{CurrentFile, MountedFile};
 use crate::mounted::generation::HeldGeneration;
@@ -54,12 +59,6 @@ use crate::overlay::refusal::ERROR;
 use crate::overlay::state_dir::{ScratchDir, StateDir, in_memory, stem_of};
 use crate::view::status::{LastRefusal, Writing};
 use crate::view::{ABOUT, BLOCKS, TREE};
-use asdf_access::local::detect::EntryPosition;
-use asdf_access::local::stat::{FileKind, Stat, Time};
-use asdf_file::container::text_version::TextVersion;
-use asdf_file::edit::Editor;
-use asdf_file::edit::context::EditContext;
-use asdf_views::format::view_names;
 
 /// Settings and state shared by the overlays of a mount.
 #[derive(Debug)]

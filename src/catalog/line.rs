@@ -5,6 +5,11 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use asdf_access::library;
+use asdf_access::named;
+use asdf_file::container::{Context, FactValue, Facts};
+use asdf_file::time::precise_instant;
+use asdf_views::format::TreeJson;
 use seekable::error::{Error, Result, in_json, to_json};
 use seekable::source::{BufferedSource, Revision, Source};
 use serde::ser::{SerializeMap, Serializer as _};
@@ -12,11 +17,6 @@ use serde_json::Serializer;
 
 use super::since::Since;
 use crate::files::{Elsewhere, Found, open_whole};
-use asdf_access::library;
-use asdf_access::named;
-use asdf_file::container::{Context, FactValue, Facts};
-use asdf_file::time::precise_instant;
-use asdf_views::format::TreeJson;
 
 /// Maximum number of blocks, and of arrays, that are described.
 const MAX_ROWS: usize = 1 << 16;

@@ -8,20 +8,19 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use asdf_access::CheckProgress;
+use asdf_access::options::RemoteOptions;
+use asdf_file::container::Context;
+use asdf_views::format;
 use seekable::cache::Cache;
 use seekable::cache::store::Store;
-use seekable::error::{Error, Kind, one_line};
-
 use seekable::content::{Content, read_through};
+use seekable::error::{Error, Kind, one_line};
 
 use super::Status;
 use super::summary::Summary;
 use crate::files::{FilesToRead, Found};
 use crate::progress::Progress;
-use asdf_access::CheckProgress;
-use asdf_access::options::RemoteOptions;
-use asdf_file::container::Context;
-use asdf_views::format;
 
 /// Cache budget in bytes, and the addition for each thread: twice the largest piece of work, as read-ahead
 /// takes at most half of the budget.

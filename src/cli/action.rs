@@ -4,13 +4,12 @@ use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::path::Path;
 
+use asdf_access::options;
+use asdf_access::options::Options;
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Command, Id, ValueEnum};
 use seekable::error::{Result, one_of};
-
-use asdf_access::options;
-use asdf_access::options::Options;
 
 /// The group of the options that are actions; clap refuses two of them.
 pub(super) const ACTION: &str = "action";

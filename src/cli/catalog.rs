@@ -3,6 +3,7 @@
 use std::io::{BufWriter, stdout};
 use std::path::PathBuf;
 
+use asdf_access::options::Options;
 use clap::Args;
 use seekable::error::Result;
 
@@ -11,7 +12,6 @@ use super::jobs::Jobs;
 use super::{DESCRIBE, any_path, usage};
 use crate::catalog::{self, Request};
 use crate::exit;
-use asdf_access::options::Options;
 
 /// The options of the catalogue.
 #[derive(Debug, Args)]

@@ -6,6 +6,9 @@ use std::iter::once;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use asdf_access::named::{self, Servers};
+use asdf_access::options::Options;
+use asdf_views::format;
 use seekable::cache::Cache;
 use seekable::error::{Error, Kind, Result, one_line};
 
@@ -13,10 +16,6 @@ use super::{complain, diff, print};
 use crate::exit;
 use crate::files::{FilesToRead, Found};
 use crate::look::Look;
-use asdf_access::named;
-use asdf_access::named::Servers;
-use asdf_access::options::Options;
-use asdf_views::format;
 
 /// Compares two files, or the files of two directories. The exit status is that of diff(1): 0 if they are equal, 1 if they
 /// differ, 2 after an error.

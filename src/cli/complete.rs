@@ -19,16 +19,15 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
+use asdf_access::named;
+use asdf_access::options::{self, Options};
+use asdf_views::format::view_names;
 use clap::{Arg, Command};
 use seekable::error::one_line;
 
 use super::Generated;
 use crate::daemon;
 use crate::look::Look;
-use asdf_access::named;
-use asdf_access::options;
-use asdf_access::options::Options;
-use asdf_views::format::view_names;
 
 /// The argument that requests completions; the only one that is not in [`super::Arguments`].
 pub(super) const ASKED_BY: &str = "--complete";

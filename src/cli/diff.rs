@@ -3,11 +3,11 @@
 use std::borrow::Cow;
 use std::io::{self, IsTerminal};
 
+use asdf_views::info::wants_colour;
 use seekable::error::{Result, printable};
 
 use super::print;
 use crate::text_diff;
-use asdf_views::info::wants_colour;
 
 /// Prints the unified diff of two texts, under these names.
 pub(super) fn show(before: &[u8], after: &[u8], names: (&str, &str)) -> Result<()> {

@@ -2,15 +2,15 @@
 
 use std::path::Path;
 
+use asdf_file::container::text_version::TextVersion;
+use asdf_file::edit::context::{EditContext, Planned, SaveTarget};
+use asdf_file::edit::refusal::Refusal;
+use asdf_file::edit::{Editor, recovery};
 use seekable::error::{Error, Kind, Result, in_shell, one_line};
 
 use super::{complain, diff, exit};
 use crate::daemon::FileMount;
 use crate::log;
-use asdf_file::container::text_version::TextVersion;
-use asdf_file::edit::context::{EditContext, Planned, SaveTarget};
-use asdf_file::edit::refusal::Refusal;
-use asdf_file::edit::{Editor, recovery};
 
 /// Refuses a file whose save was interrupted, because opening it for an edit would recover it.
 pub(super) fn check(target: &SaveTarget) -> Result<()> {

@@ -4,14 +4,6 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use seekable::cache::Cache;
-use seekable::error::{Error, Kind, Result, one_line, to_json};
-use seekable::source::{FileSource, NoReaders};
-use serde::Serialize;
-
-use super::{complain, exit, print, revise, usage};
-use crate::daemon::FileMount;
-use crate::text_diff;
 use asdf_access::options::Options;
 use asdf_file::container::Context;
 use asdf_file::container::text_version::TextVersion;
@@ -21,6 +13,14 @@ use asdf_file::edit::refusal::Refusal;
 use asdf_file::history::{Digest, History, Save};
 use asdf_file::time::instant;
 use asdf_views::format;
+use seekable::cache::Cache;
+use seekable::error::{Error, Kind, Result, one_line, to_json};
+use seekable::source::{FileSource, NoReaders};
+use serde::Serialize;
+
+use super::{complain, exit, print, revise, usage};
+use crate::daemon::FileMount;
+use crate::text_diff;
 
 /// Name prefix of a replaced text in the mount.
 const IN_MOUNT: &str = ".asdf-mount/history/";

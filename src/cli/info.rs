@@ -4,7 +4,11 @@ use std::io::{BufWriter, IsTerminal, Write, stdout};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use asdf_access::named::{self, Servers};
+use asdf_access::options::Options;
+use asdf_file::container::Container;
 use asdf_tree::product::FileSummary;
+use asdf_views::info::{self, InfoForm};
 use clap::Args;
 use seekable::cache::Cache;
 use seekable::error::{Error, Kind, Result, beginning, columns, one_line, padded};
@@ -14,12 +18,6 @@ use super::look::LOOK;
 use super::{at_least_one, complain, open, terminal};
 use crate::exit;
 use crate::files::{FilesToRead, Found, parallel};
-use asdf_access::named;
-use asdf_access::named::Servers;
-use asdf_access::options::Options;
-use asdf_file::container::Container;
-use asdf_views::info;
-use asdf_views::info::InfoForm;
 
 /// Cache budget in bytes.
 const CACHE_BUDGET: u64 = 4 << 20;

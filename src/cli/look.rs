@@ -3,6 +3,7 @@
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
+use asdf_access::options::Options;
 use clap::Args;
 use seekable::error::{Result, is_unsafe};
 
@@ -10,7 +11,6 @@ use super::action::ACTION;
 use super::{any_path, complain, print, usage};
 use crate::exit;
 use crate::look::{Extraction, ListingForm, Look, Range, write_picture};
-use asdf_access::options::Options;
 
 /// The group of `--ls`, `--cat` and `--extract` in `--help`.
 pub(super) const LOOK: &str = "Look, without mounting";

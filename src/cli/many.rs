@@ -5,6 +5,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
 
+use asdf_access::named;
+use asdf_access::options::Options;
+use asdf_file::container::text_version::TextVersion;
+use asdf_file::edit::context::{EditContext, Planned, SaveTarget};
+use asdf_file::edit::refusal::Refusal;
 use asdf_tree::yaml::assign::{Allowed, Assignment, KeyPath, assign, remove};
 use clap::Args;
 use seekable::error::{Error, Kind, Result, in_shell, one_line, printable, to_json};
@@ -19,11 +24,6 @@ use crate::exit;
 use crate::files::parallel;
 use crate::log;
 use crate::text_diff;
-use asdf_access::named;
-use asdf_access::options::Options;
-use asdf_file::container::text_version::TextVersion;
-use asdf_file::edit::context::{EditContext, Planned, SaveTarget};
-use asdf_file::edit::refusal::Refusal;
 
 /// Maximum length in bytes of the output of a filter.
 const MAX_OUTPUT: u64 = 1 << 30;

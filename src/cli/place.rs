@@ -3,13 +3,13 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use asdf_access::named;
+use asdf_views::format;
 use seekable::error::{Error, Result, in_shell};
 use seekable::source::FileSource;
 
 use super::{exit, usage};
 use crate::daemon;
-use asdf_access::named;
-use asdf_views::format;
 
 /// The sources and the mountpoint of a command line.
 #[derive(Debug, PartialEq, Eq)]

@@ -4,6 +4,10 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use asdf_access::library;
+use asdf_access::named::{Named, Servers};
+use asdf_access::options::Options;
+use asdf_file::container::Context;
 use seekable::cache::Cache;
 use seekable::error::{Error, Kind, Result};
 use seekable::source::BufferedSource;
@@ -11,10 +15,6 @@ use seekable::source::BufferedSource;
 use super::complain;
 use crate::exit;
 use crate::files::open_whole;
-use asdf_access::library;
-use asdf_access::named::{Named, Servers};
-use asdf_access::options::Options;
-use asdf_file::container::Context;
 
 /// Cache budget in bytes.
 const CACHE_BUDGET: u64 = 16 << 20;

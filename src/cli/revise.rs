@@ -9,6 +9,16 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use asdf_access::named;
+use asdf_access::options::Options;
+use asdf_file::container::text_version::TextVersion;
+use asdf_file::container::{Container, Context};
+use asdf_file::edit::Editor;
+use asdf_file::edit::context::{EditContext, SaveTarget, Saved};
+use asdf_file::edit::recovery::{self, Recovered, SaveSide};
+use asdf_file::edit::refusal::{CONFLICT, Refusal};
+use asdf_file::history::History;
+use asdf_views::format;
 use seekable::cache::Cache;
 use seekable::content::read_exact_at;
 use seekable::error::one_line;
@@ -21,17 +31,6 @@ use signal_hook::flag::register_conditional_default;
 use super::{complain, dry_run, exit, print, usage};
 use crate::daemon::FileMount;
 use crate::log;
-use asdf_access::named;
-use asdf_access::options::Options;
-use asdf_file::container::text_version::TextVersion;
-use asdf_file::container::{Container, Context};
-use asdf_file::edit::Editor;
-use asdf_file::edit::context::{EditContext, SaveTarget, Saved};
-use asdf_file::edit::recovery;
-use asdf_file::edit::recovery::{Recovered, SaveSide};
-use asdf_file::edit::refusal::{CONFLICT, Refusal};
-use asdf_file::history::History;
-use asdf_views::format;
 
 /// The editor if neither `$VISUAL` nor `$EDITOR` is set.
 const EDITOR: &str = "vi";

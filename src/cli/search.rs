@@ -4,8 +4,11 @@ use std::io::{self, BufWriter, IsTerminal, Write, stdout};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use asdf_access::named::Servers;
+use asdf_access::options::Options;
 use asdf_tree::yaml::assign::{KeyPath, value_at};
 use asdf_tree::yaml::document::text_of;
+use asdf_views::info;
 use clap::Args;
 use regex::{Regex, RegexBuilder};
 use seekable::cache::Cache;
@@ -16,9 +19,6 @@ use super::jobs::Jobs;
 use super::{DESCRIBE, at_least_one, complain, open, usage};
 use crate::exit;
 use crate::files::{FilesToRead, Found, parallel};
-use asdf_access::named::Servers;
-use asdf_access::options::Options;
-use asdf_views::info;
 
 /// Cache budget of a file, and that for files on servers, in bytes.
 const CACHE_BUDGET: u64 = 1 << 20;

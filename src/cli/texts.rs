@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use crate::{exit, log};
 use asdf_access::options;
 use asdf_views::format::view_names;
+
+use crate::{exit, log};
 
 pub(super) const USAGE: &str = "asdf-mount [OPTIONS] SOURCE… [MOUNTPOINT]
        asdf-mount -u [MOUNTPOINT|FILE…]

@@ -4,6 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use asdf_access::library::options::context;
+use asdf_access::named::{Named, Servers};
+use asdf_file::edit::context::EditContext;
+use asdf_file::history::History;
 use seekable::cache::Cache;
 use seekable::error::Result;
 use seekable::source::count_writes;
@@ -11,10 +15,6 @@ use seekable::source::count_writes;
 use super::{MountPlan, given, memory};
 use crate::fuse::{Adapter, Writing};
 use crate::vfs::{Options, Ownership, Vfs};
-use asdf_access::library::options::context;
-use asdf_access::named::{Named, Servers};
-use asdf_file::edit::context::EditContext;
-use asdf_file::history::History;
 
 /// Maximum time that unmounting waits for seek tables to be written.
 const PATIENCE: Duration = Duration::from_secs(20);

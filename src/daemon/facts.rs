@@ -6,13 +6,13 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, SystemTime};
 
+use asdf_access::options::Options;
 use fuser::InitFlags;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use seekable::error::{Error, Kind, Result};
 
 use super::mountpoint::Mountpoint;
 use super::{fusermount, mount};
-use asdf_access::options::Options;
 
 const CONFIGURATION: &str = "/etc/fuse.conf";
 

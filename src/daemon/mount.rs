@@ -8,6 +8,7 @@ use std::ffi::{CString, OsStr, OsString};
 use std::fs::{File, OpenOptions};
 use std::os::fd::{AsRawFd, OwnedFd};
 
+use asdf_access::options::{AccessTime, FILE_SYSTEM_TYPE, Options, SUBTYPE};
 use rustix::io::Errno;
 use rustix::mount::MountFlags;
 use seekable::error::{Error, Kind, Result, in_shell};
@@ -16,7 +17,6 @@ use super::held::{self, HeldEntry};
 use super::mountinfo::{self, Health, Mount};
 use super::mountpoint::Mountpoint;
 use super::{detach, fusermount};
-use asdf_access::options::{AccessTime, FILE_SYSTEM_TYPE, Options, SUBTYPE};
 
 /// The FUSE device.
 pub(super) const DEVICE: &str = "/dev/fuse";

@@ -13,13 +13,12 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
+use asdf_access::options::FILE_SYSTEM_TYPE;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::mount::MountFlags;
 use rustix::thread::{Gid, Uid, set_thread_res_gid, set_thread_res_uid};
 use seekable::error::{Error, Result};
-
-use asdf_access::options::FILE_SYSTEM_TYPE;
 
 /// The mount table of this process's mount namespace.
 const TABLE: &str = "/proc/self/mountinfo";

@@ -7,12 +7,12 @@
 
 use std::os::fd::OwnedFd;
 
+use asdf_access::options::SUBTYPE;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use seekable::error::{Error, Result};
 
 use super::mountinfo::Mount;
-use asdf_access::options::SUBTYPE;
 
 /// A process that serves a mount.
 #[derive(Debug)]

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::Duration;
 
+use asdf_access::options::SUBTYPE;
 use rustix::fd::OwnedFd;
 use rustix::fs::FileType;
 use rustix::io::Errno;
@@ -18,7 +19,6 @@ use super::mountinfo::{self, Health, Mount};
 use super::serving::{self, Daemon};
 use super::{detach, mountpoint};
 use crate::log::complain;
-use asdf_access::options::SUBTYPE;
 
 /// The extended attribute of a mount's root with the path of the report that its daemon writes when it ends.
 const REPORT_ATTRIBUTE: &str = "user.asdf-mount.report";

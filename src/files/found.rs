@@ -10,14 +10,13 @@ use std::iter::{Once, once};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use asdf_access::named::{self, Named, Servers};
+use asdf_file::edit;
+use asdf_views::format;
 use seekable::error::{Error, Kind, Result};
 use seekable::source::{MAX_DEPTH, Place, PlaceEntry, PlaceKind, PlaceStat, Revision, Source};
 
 use super::walk::Walk;
-use asdf_access::named;
-use asdf_access::named::{Named, Servers};
-use asdf_file::edit;
-use asdf_views::format;
 
 /// A file to read.
 #[derive(Debug)]

@@ -10,10 +10,9 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use seekable::error::{Error, Kind, Result};
-
 use asdf_access::named;
 use asdf_file::edit;
+use seekable::error::{Error, Kind, Result};
 
 /// An iterator over the files in order, with an error for each path that can't be examined.
 #[derive(Debug)]

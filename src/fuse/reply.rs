@@ -2,6 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use asdf_access::local::stat::{FileKind, Time};
 use fuser::{
     Errno, FileAttr, FileType, INodeNo, ReplyAttr, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty,
     ReplyEntry, ReplyOpen, ReplyXattr,
@@ -9,7 +10,6 @@ use fuser::{
 use seekable::error::{Error, Result};
 
 use crate::vfs::Attr;
-use asdf_access::local::stat::{FileKind, Time};
 
 /// Returns the errno of an error.
 pub(crate) fn errno(error: &Error) -> Errno {

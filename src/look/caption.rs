@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 
+use asdf_views::picture::Picture;
 use embedded_graphics::Pixel;
 use embedded_graphics::mono_font::iso_8859_1::{FONT_6X10, FONT_10X20};
 use embedded_graphics::mono_font::{MonoFont, MonoTextStyle};
@@ -9,8 +10,6 @@ use embedded_graphics::pixelcolor::{Gray8, GrayColor};
 use embedded_graphics::prelude::{DrawTarget, Drawable, OriginDimensions, Point, Size};
 use embedded_graphics::primitives::Rectangle;
 use embedded_graphics::text::{Baseline, Text};
-
-use asdf_views::picture::Picture;
 
 /// The least size of a thumbnail that has a caption, in pixels.
 const LEAST_SIZE: usize = 96;

@@ -15,17 +15,15 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use seekable::error::{Error, Result, one_line};
-
+use asdf_access::local::stat::FileKind;
+use asdf_file::array::numbers::{bits, integer};
+use asdf_file::array::{self, ByteOrder, Scalar, ScalarKind, float16, literal};
 use seekable::content::{Content, checksum, read_exact_at, short_number};
+use seekable::error::{Error, Result, one_line};
 
 use super::copy::{self, CopyTarget, Failure};
 use super::{Look, again};
 use crate::vfs::ReadHandle;
-use asdf_access::local::stat::FileKind;
-use asdf_file::array;
-use asdf_file::array::numbers::{bits, integer};
-use asdf_file::array::{ByteOrder, Scalar, ScalarKind, float16, literal};
 
 /// The tree, and the arrays.
 const TREE: &str = "tree.yaml";

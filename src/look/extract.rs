@@ -11,6 +11,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use asdf_access::CheckProgress;
+use asdf_access::local::mounts::Stalling;
+use asdf_access::local::stat::{FileKind, Stat};
 use seekable::error::{Error, Kind, Result, one_line};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
@@ -22,9 +25,6 @@ use crate::exit;
 use crate::log::complain;
 use crate::progress::Progress;
 use crate::vfs::{Attr, Ino, ReadHandle};
-use asdf_access::CheckProgress;
-use asdf_access::local::mounts::Stalling;
-use asdf_access::local::stat::{FileKind, Stat};
 
 /// Number of names read from a directory at once.
 const BATCH: usize = 1024;

@@ -4,12 +4,12 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use asdf_access::local::stat::FileKind;
 use regex::bytes::Regex;
 use seekable::error::Error;
 
 use super::Look;
 use super::path::FoundPath;
-use asdf_access::local::stat::FileKind;
 
 /// Maximum number of paths that a pattern stands for.
 const MAX_PATHS: usize = 1 << 20;

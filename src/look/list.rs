@@ -6,6 +6,8 @@ use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use asdf_access::local::stat::FileKind;
+use asdf_file::time::{precise_instant, timestamp};
 use jiff::tz::TimeZone;
 use nix::unistd::{Gid, Group, Uid, User};
 use seekable::error::{Error, in_json, one_line};
@@ -15,8 +17,6 @@ use serde::Serialize;
 use super::{Look, written};
 use crate::exit;
 use crate::vfs::{Attr, Ino};
-use asdf_access::local::stat::FileKind;
-use asdf_file::time::{precise_instant, timestamp};
 
 /// Seconds after which `ls -l` shows the year of a time instead of the hour: half a year.
 const RECENT: i64 = 31_556_952 / 2;

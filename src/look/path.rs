@@ -5,11 +5,11 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
+use asdf_access::local::stat::FileKind;
 use seekable::error::{Error, Kind, Result, one_line};
 
 use super::{Look, as_system_says};
 use crate::vfs::{Attr, Ino};
-use asdf_access::local::stat::FileKind;
 
 /// Maximum number of links followed, as in the kernel.
 const MAX_LINKS: usize = 40;

@@ -9,13 +9,13 @@ use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
+use asdf_access::local::stat::{FileKey, Stat};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, Timespec, Timestamps};
 use rustix::io::Errno;
 use seekable::error::{Error, Kind, Result};
 use seekable::source::Time;
 
 use crate::vfs::Attr;
-use asdf_access::local::stat::{FileKey, Stat};
 
 /// Flags to open a directory.
 const DIRECTORY: OFlags = OFlags::DIRECTORY.union(OFlags::CLOEXEC);

@@ -4,13 +4,13 @@
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
+use asdf_access::local::stat::FileKind;
+use asdf_views::info::InfoForm;
+use asdf_views::picture::Picture;
 use seekable::error::{Error, Kind, Result};
 
 use super::caption::{captioned, columns_of_text, of_text, rows_of_text};
 use super::{Look, again};
-use asdf_access::local::stat::FileKind;
-use asdf_views::info::InfoForm;
-use asdf_views::picture::Picture;
 
 /// The picture of the whole file, and the directory of all pictures.
 const PICTURE: &str = "preview.png";

@@ -16,11 +16,14 @@ pub(crate) mod verification;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use asdf_access::local::location::Location;
+use asdf_access::local::stat::{FileKind, Stat};
+use asdf_file::container::Container;
+use asdf_file::edit::recovery::RecoveryPolicy;
+use seekable::content::Text;
 use seekable::error::{self, Error, Result, in_shell};
 use seekable::source::{Source, SourceVersion};
 use seekable::sync::{Rank, Ranked, RankedMutex, locked};
-
-use seekable::content::Text;
 
 use crate::mounted::generation::bytes::{FileBytes, GenerationSource};
 use crate::mounted::generation::{Generation, HeldGeneration, Parsed, Usage};
@@ -29,10 +32,6 @@ use crate::mounted::serials::Serials;
 use crate::mounted::verify::{Checks, Verifier};
 use crate::view::root::RootDir;
 use crate::view::status::{Status, Writing};
-use asdf_access::local::location::Location;
-use asdf_access::local::stat::{FileKind, Stat};
-use asdf_file::container::Container;
-use asdf_file::edit::recovery::RecoveryPolicy;
 
 /// Minimum time between two checks of a source for changes.
 const REVALIDATE_AFTER: Duration = Duration::from_millis(200);

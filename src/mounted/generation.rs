@@ -17,6 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use asdf_file::container::Container;
 use bytes::GenerationSource;
 use seekable::content::Content;
 use seekable::error::Result;
@@ -24,7 +25,6 @@ use seekable::source::{Source, SourceVersion, Time};
 
 use crate::mounted::verify::Checks;
 use crate::view::PageMemo;
-use asdf_file::container::Container;
 
 /// Time for which a generation stays readable after a lookup, so that the following open can use it.
 const PINNED: Duration = Duration::from_secs(1);

@@ -8,6 +8,11 @@ use std::collections::VecDeque;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
+use asdf_access::options::ShownViews;
+use asdf_access::options::Verify;
+use asdf_file::container::Container;
+use asdf_file::edit::recovery::RecoveryPolicy;
+use asdf_file::history::History;
 use lru::LruCache;
 use seekable::error::Result;
 use seekable::source::Source;
@@ -15,11 +20,6 @@ use seekable::sync::{Rank, RankedMutex, locked};
 
 use crate::mounted::generation::Generation;
 use crate::mounted::verify::Verifier;
-use asdf_access::options::ShownViews;
-use asdf_access::options::Verify;
-use asdf_file::container::Container;
-use asdf_file::edit::recovery::RecoveryPolicy;
-use asdf_file::history::History;
 
 /// Maximum number of replaced generations kept because the kernel may open their files after a lookup.
 const REPLACED: usize = 256;

@@ -9,12 +9,11 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock};
 
+use asdf_access::options::Verify;
+use asdf_file::container::Verified;
 use seekable::error::Result;
 use seekable::sync::locked;
 use seekable::workers::Workers;
-
-use asdf_access::options::Verify;
-use asdf_file::container::Verified;
 
 /// The threads that check blocks in the background.
 #[derive(Debug)]

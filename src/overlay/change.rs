@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use asdf_access::local::stat::Time;
 use seekable::error::{Result, errno};
 use seekable::sync::locked;
 
 use crate::overlay::file::{Backing, OverlayFile, Payer, Whole, now, time_of};
 use crate::overlay::write_handle::WriteHandle;
 use crate::overlay::{Overlay, OverlayState, SavedTimes};
-use asdf_access::local::stat::Time;
 
 /// A new time of a file.
 #[derive(Clone, Copy, Debug)]

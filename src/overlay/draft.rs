@@ -11,6 +11,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Instant;
 
+use asdf_access::local::stat::Time;
+use asdf_file::container::text_version::TextVersion;
+use asdf_file::edit::Editor;
+use asdf_file::edit::context::Saved;
+use asdf_file::edit::refusal::{GONE, REPLACED, Refusal, report_of_warnings};
 use seekable::error::errno;
 use seekable::error::{Error, Kind, Result};
 use seekable::source::SourceVersion;
@@ -20,11 +25,6 @@ use crate::mounted::file::saving::{SaveEnd, Saving};
 use crate::overlay::appended::{self, Joined};
 use crate::overlay::file::{Backing, Body, OverlayFile, now};
 use crate::overlay::{MAX_BASE, Overlay, OverlayState, SavedTimes};
-use asdf_access::local::stat::Time;
-use asdf_file::container::text_version::TextVersion;
-use asdf_file::edit::Editor;
-use asdf_file::edit::context::Saved;
-use asdf_file::edit::refusal::{GONE, REPLACED, Refusal, report_of_warnings};
 
 /// Maximum number of attempts to save into a file that other programs keep replacing.
 const ATTEMPTS: usize = 8;

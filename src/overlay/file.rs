@@ -12,13 +12,11 @@ use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Mutex};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use seekable::error::{Result, errno};
-use seekable::sync::{RankedMutex, locked};
-
-use seekable::content::{Content, Text};
-
 use asdf_access::local::stat::{FileKind, Stat, Time};
 use asdf_file::edit::refusal::Refusal;
+use seekable::content::{Content, Text};
+use seekable::error::{Result, errno};
+use seekable::sync::{RankedMutex, locked};
 
 /// Maximum number of bytes of one user's scratch files in a mount, in addition to four times the size of the tree being
 /// written. Those of all users together may take twice as many.

@@ -4,13 +4,13 @@
 use std::ffi::{OsStr, OsString};
 use std::sync::Arc;
 
+use asdf_file::edit::Editor;
 use seekable::sync::{locked, locked_at_once};
 
 use crate::overlay::file::{Backing, OverlayFile};
 use crate::overlay::refusal::REJECTED;
 use crate::overlay::{Overlay, OverlayState};
 use crate::view::TREE;
-use asdf_file::edit::Editor;
 
 impl Overlay {
     /// Releases the lock on the file if no program writes.

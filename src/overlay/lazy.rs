@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use asdf_access::local::detect::EntryPosition;
+use asdf_access::local::stat::Stat;
 use seekable::error::{Result, errno};
 use seekable::sync::{Rank, RankedMutex, locked, locked_at_once};
 
@@ -17,8 +19,6 @@ use crate::mounted::open_files::OpenFiles;
 use crate::mounted::serials::Serials;
 use crate::overlay::file::OverlayFile;
 use crate::overlay::{Overlay, SharedByOverlays};
-use asdf_access::local::detect::EntryPosition;
-use asdf_access::local::stat::Stat;
 
 /// Time that the kernel takes at most to enter the names of a listing.
 const ENTERED: Duration = Duration::from_millis(30);

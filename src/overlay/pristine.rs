@@ -7,16 +7,15 @@ use std::ffi::OsStr;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use asdf_access::local::stat::Time;
+use seekable::content::Content;
 use seekable::error::Result;
 use seekable::source::storage::close_later;
 use seekable::sync::{locked, locked_at_once};
 
-use seekable::content::Content;
-
 use crate::overlay::file::{Backing, OverlayFile, now};
 use crate::overlay::{Overlay, OverlayState};
 use crate::view::TREE;
-use asdf_access::local::stat::Time;
 
 /// Time after which a `tree.yaml` that was removed, renamed or left empty shows the saved text again. It is
 /// longer than any program needs between these steps and writing the new text.

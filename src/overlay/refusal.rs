@@ -8,18 +8,17 @@ use std::ffi::OsStr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use asdf_file::container::text_version::TextVersion;
+use asdf_file::edit::refusal::Refusal;
+use asdf_file::time::instant;
+use seekable::content::Text;
 use seekable::error::{Error, Result, errno, printable};
 use seekable::sync::locked;
-
-use seekable::content::Text;
 
 use crate::overlay::draft::Draft;
 use crate::overlay::file::{Backing, OverlayFile, Payer, now};
 use crate::overlay::{Overlay, OverlayState, short_text};
 use crate::view::status::LastRefusal;
-use asdf_file::container::text_version::TextVersion;
-use asdf_file::edit::refusal::Refusal;
-use asdf_file::time::instant;
 
 /// The generated files that report a refusal.
 pub(crate) const ERROR: &str = "tree.yaml.error";

@@ -5,6 +5,12 @@ use std::path::PathBuf;
 use std::sync::mpsc;
 use std::time::Duration;
 
+use asdf_access::local::location::Location;
+use asdf_access::local::path::link::LinkPolicy;
+use asdf_access::local::path::{LocalPath, OpenedDirectory};
+use asdf_file::container::Context;
+use asdf_file::edit::recovery::RecoveryPolicy;
+use asdf_file::edit::refusal::Refusal;
 use seekable::cache::Cache;
 use seekable::error::Kind;
 
@@ -13,12 +19,6 @@ use crate::mounted::file::saving::SaveEnd;
 use crate::overlay::lazy::LazyOverlay;
 use crate::overlay::naming::{Maker, Renaming};
 use crate::overlay::write_handle::{Caller, OpenFor, WriteHandle};
-use asdf_access::local::location::Location;
-use asdf_access::local::path::link::LinkPolicy;
-use asdf_access::local::path::{LocalPath, OpenedDirectory};
-use asdf_file::container::Context;
-use asdf_file::edit::recovery::RecoveryPolicy;
-use asdf_file::edit::refusal::Refusal;
 
 const OLD: &str = "Sample Galaxy";
 const MAKER: Maker = Maker { uid: 0, gid: 0, mode: 0o644 };

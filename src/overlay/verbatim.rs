@@ -8,15 +8,14 @@
 use std::ffi::OsStr;
 use std::sync::{Arc, Weak};
 
+use asdf_access::local::stat::Time;
+use seekable::content::Text;
 use seekable::error::Result;
 use seekable::sync::locked;
-
-use seekable::content::Text;
 
 use crate::overlay::file::{Backing, Body, OverlayFile, Payer, Whole};
 use crate::overlay::{Overlay, OverlayState};
 use crate::view::TREE;
-use asdf_access::local::stat::Time;
 
 impl Overlay {
     /// Makes a file show the last saved text as it was written, since the editor that saved it knows its

@@ -20,14 +20,13 @@ use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use asdf_file::edit::Editor;
+use seekable::content::Content;
 use seekable::error::{Result, errno};
 use seekable::sync::locked;
 
-use seekable::content::Content;
-
 use crate::overlay::file::{Backing, Body, OverlayFile, Payer, Whole};
 use crate::overlay::{Overlay, OverlayState};
-use asdf_file::edit::Editor;
 
 /// Maximum size of a text in bytes; far beyond any tree.
 const MAX_TEXT: u64 = 1 << 40;

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use asdf_access::local::stat::{FileKind, Stat, Time};
 use seekable::decode::GRANULE;
 
 use crate::vfs::node::Ino;
-use asdf_access::local::stat::{FileKind, Stat, Time};
 
 /// Preferred read size (`st_blksize`) in bytes: a granule, because a granule is decoded as a whole. Older versions
 /// of `cat` and `cp` use smaller reads by default, for which the overhead of a request is as large as the

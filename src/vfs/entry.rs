@@ -5,15 +5,15 @@ use std::ffi::{OsStr, OsString};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
+use asdf_access::local::detect::{Detected, EntryForm, EntryPosition};
+use asdf_access::local::stat::{FileKey, FileKind, Stat};
+use asdf_views::info::page::gallery::GalleryPage;
 use seekable::error::Result;
 use seekable::source::{Source, SourceVersion};
 use seekable::sync::locked;
 
 use crate::mounted::serials::Serials;
 use crate::overlay::lazy::LazyOverlay;
-use asdf_access::local::detect::{Detected, EntryForm, EntryPosition};
-use asdf_access::local::stat::{FileKey, FileKind, Stat};
-use asdf_views::info::page::gallery::GalleryPage;
 
 /// Time after the last change of a file for which another program may still be writing it.
 const REWRITTEN: Duration = Duration::from_secs(1);

@@ -6,13 +6,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use seekable::error::{Error, Kind, Result};
-use seekable::source::{Source, SourceStat, read_up_to};
-
-use seekable::content::{Content, Slice};
-
 use asdf_file::container::{Block, Container, Defect, Fact, FactValue, Facts, Verified, Views};
 use asdf_file::folder::Attributes;
+use seekable::content::{Content, Slice};
+use seekable::error::{Error, Kind, Result};
+use seekable::source::{Source, SourceStat, read_up_to};
 
 /// Number of times that files were opened or verified.
 #[derive(Debug, Default)]

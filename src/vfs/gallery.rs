@@ -6,22 +6,21 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStringExt;
 use std::sync::{Arc, OnceLock, Weak};
 
-use seekable::error::{Result, errno};
-use seekable::sync::locked;
-
-use seekable::content::{Content, copy_from};
-
-use crate::vfs::attr::Attr;
-use crate::vfs::entry::{Class, Entry};
-use crate::vfs::node::Ino;
-use crate::vfs::{Opener, Vfs};
-use crate::view::{ABOUT, PAGE};
 use asdf_access::local::detect::{EntryForm, EntryPosition};
 use asdf_access::local::location::Location;
 use asdf_access::local::path::beside::reads_as_much;
 use asdf_access::local::stat::FileKind;
 use asdf_views::info;
 use asdf_views::info::page::gallery::{GalleryFacts, GalleryNames, GalleryPage};
+use seekable::content::{Content, copy_from};
+use seekable::error::{Result, errno};
+use seekable::sync::locked;
+
+use crate::vfs::attr::Attr;
+use crate::vfs::entry::{Class, Entry};
+use crate::vfs::node::Ino;
+use crate::vfs::{Opener, Vfs};
+use crate::view::{ABOUT, PAGE};
 
 /// The picture of a file.
 const PICTURE: &str = "preview.png";

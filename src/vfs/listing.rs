@@ -8,6 +8,11 @@ use std::ffi::{OsStr, OsString};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, RwLock};
 
+use asdf_access::local::detect::{Detected, EntryForm};
+use asdf_access::local::location::{Location, Name, OpenDir};
+use asdf_access::local::stat::FileKind;
+use asdf_access::options::shown::is_file;
+use asdf_file::folder::{self, Dir};
 use seekable::error::{Error, Result, errno};
 
 use crate::overlay::is_reserved;
@@ -17,12 +22,6 @@ use crate::vfs::entry::{Class, Entry};
 use crate::vfs::lookup::{ListedDir, ViewContent, ViewDir};
 use crate::vfs::node::{Ino, Inode};
 use crate::view::{ABOUT, TREE};
-use asdf_access::local::detect::{Detected, EntryForm};
-use asdf_access::local::location::{Location, Name, OpenDir};
-use asdf_access::local::stat::FileKind;
-use asdf_access::options::shown::is_file;
-use asdf_file::folder;
-use asdf_file::folder::Dir;
 
 /// The number of positions before the names: those of `.` and `..`.
 const DOTS: u64 = 2;

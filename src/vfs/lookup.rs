@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::sync::Arc;
 
+use asdf_file::folder::{self, Dir};
 use seekable::error::{self, Error, Result, errno};
 
 use crate::mounted::file::MountedFile;
@@ -14,8 +15,6 @@ use crate::vfs::node::{Ino, Inode, NodeState, ViewNode};
 use crate::vfs::write::writing;
 use crate::view::root::RootDir;
 use crate::view::{ABOUT, TREE};
-use asdf_file::folder;
-use asdf_file::folder::Dir;
 
 /// The result of a lookup.
 #[derive(Debug)]

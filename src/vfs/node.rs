@@ -10,15 +10,14 @@ use std::ffi::OsStr;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, Weak};
 
+use asdf_access::local::stat::Time;
+use asdf_file::folder::{self, RenewalKey};
 use seekable::sync::locked;
 
 use crate::mounted::file::MountedFile;
 use crate::mounted::generation::{Generation, HeldGeneration};
 use crate::overlay::file::OverlayFile;
 use crate::vfs::entry::{Class, Entry};
-use asdf_access::local::stat::Time;
-use asdf_file::folder;
-use asdf_file::folder::RenewalKey;
 
 /// An inode number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

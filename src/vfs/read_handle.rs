@@ -2,11 +2,11 @@
 
 use std::sync::{Arc, PoisonError, RwLock};
 
+use asdf_file::folder::{self, Dir, File, Keeping, Renewal, RenewalKey};
+use seekable::content::{Content, SharedBytes, Soundness};
 use seekable::error::{Error, Kind, Result};
 use seekable::source::Source;
 use seekable::sync::locked;
-
-use seekable::content::{Content, SharedBytes, Soundness};
 
 use crate::mounted::file::MountedFile;
 use crate::mounted::file::verification::are_proven;
@@ -18,8 +18,6 @@ use crate::vfs::kernel_cache::{KernelCache, Pages, ReadBytes};
 use crate::vfs::node::{Ino, ViewNode};
 use crate::vfs::read_sizes::{FirstReads, ReadSizes};
 use crate::view::status::Writing;
-use asdf_file::folder;
-use asdf_file::folder::{Dir, File, Keeping, Renewal, RenewalKey};
 
 /// Contents up to this size, in bytes, are read through the kernel's cache, which is faster for
 /// many small reads. A larger stored content bypasses it, unless it was read in small pieces before: its bytes

@@ -8,12 +8,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::UNIX_EPOCH;
 
+use asdf_file::time::instant;
 use seekable::error::{Error, Kind, Result, errno};
 use seekable::sync::locked;
 
 use crate::overlay::Overlay;
 use crate::vfs::Vfs;
-use asdf_file::time::instant;
 
 impl Vfs {
     /// Makes the mount read-only, or writable again. The outcome is also an attribute of the root.

@@ -8,7 +8,16 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, SystemTime};
 
+use asdf_access::local::detect::{Detected, EntryForm, EntryPosition, FormatDetector};
+use asdf_access::local::location::Location;
+use asdf_access::local::mounts::Stalling;
+use asdf_access::local::path::link::Mountpoint;
+use asdf_access::local::stat::{FileKind, Stat};
+use asdf_access::named::Named;
+use asdf_file::container::{Container, Severity};
+use asdf_file::edit::recovery::RecoveryPolicy;
 use asdf_tree::product::FileSummary;
+use asdf_views::info::{self, InfoForm};
 use lru::LruCache;
 use seekable::error::{self, Error, Result, in_shell};
 
@@ -22,16 +31,6 @@ use crate::vfs::entry::{Class, Entry};
 use crate::vfs::kernel_cache::KernelCache;
 use crate::vfs::node::{Inode, KnownNodes};
 use crate::vfs::{Options, Vfs};
-use asdf_access::local::detect::{Detected, EntryForm, EntryPosition, FormatDetector};
-use asdf_access::local::location::Location;
-use asdf_access::local::mounts::Stalling;
-use asdf_access::local::path::link::Mountpoint;
-use asdf_access::local::stat::{FileKind, Stat};
-use asdf_access::named::Named;
-use asdf_file::container::{Container, Severity};
-use asdf_file::edit::recovery::RecoveryPolicy;
-use asdf_views::info;
-use asdf_views::info::InfoForm;
 
 /// Maximum time that the start of a mount waits for the search for damage. The blocks of a large file may
 /// take longer to find.

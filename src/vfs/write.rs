@@ -8,6 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use asdf_access::local::location::Location;
+use asdf_views::format::endings::by_ending;
 use seekable::error::{Result, errno};
 use seekable::sync::locked;
 
@@ -27,8 +29,6 @@ use crate::vfs::read_handle::ReadHandle;
 use crate::vfs::{FileSystem, Stalling, TTL};
 use crate::view::TREE;
 use crate::view::status::Writing;
-use asdf_access::local::location::Location;
-use asdf_views::format::endings::by_ending;
 
 /// Maximum number of overlays kept while no handle is open in them. An overlay remembers times and the last
 /// refusal, which the file itself does not hold.

@@ -7,6 +7,9 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::sync::Arc;
 
+use asdf_file::container::Verified;
+use asdf_file::folder::{self, Attributes};
+use asdf_views::format::endings::by_ending;
 use seekable::error::{Result, errno};
 
 use crate::mounted::file::MountedFile;
@@ -16,10 +19,6 @@ use crate::overlay::xattr::{self, XattrCondition};
 use crate::vfs::Vfs;
 use crate::vfs::entry::Class;
 use crate::vfs::node::{Ino, Inode};
-use asdf_file::container::Verified;
-use asdf_file::folder;
-use asdf_file::folder::Attributes;
-use asdf_views::format::endings::by_ending;
 
 /// Last part of the name of the attribute that checks a block's checksum.
 const VERIFIED: &str = "verified";

@@ -3,10 +3,9 @@
 use std::ffi::OsStr;
 use std::sync::Arc;
 
-use seekable::error::Result;
-
 use asdf_file::container::{Block, Container, Facts};
 use asdf_file::folder::{Attributes, Dir, EntryKind, File, Keeping, Node, Renewal, Signature};
+use seekable::error::Result;
 
 /// The directory of a container's blocks. The names are numbers, so no list of them is held.
 #[derive(Debug)]

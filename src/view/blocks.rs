@@ -16,11 +16,9 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
-use seekable::error::Result;
-
-use seekable::content::{Content, copy_from, is_printable};
-
 use asdf_file::container::{ArrayPaths, Block, Container, FactValue, Facts, Verified};
+use seekable::content::{Content, copy_from, is_printable};
+use seekable::error::Result;
 
 /// Bytes per line, including the line break.
 const LINE: usize = 80;

@@ -3,13 +3,11 @@
 use std::ffi::OsStr;
 use std::sync::{Arc, OnceLock};
 
-use seekable::error::{Error, Result};
-
-use seekable::content::{Content, copy_from, read_exact_at};
-
 use asdf_file::edit::context::SaveTarget;
 use asdf_file::folder::{Dir, EntryKind, File, Node, Renewal, Signature};
 use asdf_file::history::{Digest, History, Save};
+use seekable::content::{Content, copy_from, read_exact_at};
+use seekable::error::{Error, Result};
 
 /// A callback that returns the mounted file.
 pub(crate) type FindTarget = Arc<dyn Fn() -> Result<SaveTarget> + Send + Sync>;

@@ -4,22 +4,19 @@ use std::ffi::OsStr;
 use std::fmt;
 use std::sync::Arc;
 
-use seekable::error::Result;
-
+use asdf_access::options::ShownViews;
+use asdf_file::container::Container;
+use asdf_file::folder::{Dir, EntryKind, File, Node, Renewal};
+use asdf_file::history::History;
+use asdf_views::info::page::{self, PageMemo};
+use asdf_views::info::{self, InfoForm};
 use seekable::content::Text;
+use seekable::error::Result;
 
 use crate::view::block_files::BlockFiles;
 use crate::view::blocks::{BlockTable, KnownChecks};
 use crate::view::history::{FindTarget, HistoryDir};
 use crate::view::{ABOUT, BLOCKS, HISTORY, INFO, PAGE, STATISTICS, STATUS, TABLE, TREE};
-use asdf_access::options::ShownViews;
-use asdf_file::container::Container;
-use asdf_file::folder::{Dir, EntryKind, File, Node, Renewal};
-use asdf_file::history::History;
-use asdf_views::info;
-use asdf_views::info::InfoForm;
-use asdf_views::info::page;
-use asdf_views::info::page::PageMemo;
 
 /// A callback that creates the text of `status.yaml` or `stats.yaml`.
 type MakeText = Arc<dyn Fn() -> Text + Send + Sync>;

@@ -2,11 +2,10 @@
 
 use std::path::Path;
 
-use seekable::error::Error;
-use serde::Serialize;
-
 use asdf_file::container::{Container, Defect};
 use asdf_views::format::shown;
+use seekable::error::Error;
+use serde::Serialize;
 
 /// Maximum number of defects that are listed; further ones are only counted.
 const LISTED: usize = 1000;

@@ -32,14 +32,12 @@ use seekable::content::read_exact_at;
 
 use crate::local::location::Location;
 use crate::named::{self, Named};
-use asdf_file::container;
 use asdf_file::container::text_version::TextVersion;
-use asdf_file::container::{ArrayFacts, Container, Context, Defect, Footprint};
+use asdf_file::container::{self, ArrayFacts, Container, Context, Defect, Footprint};
 use asdf_file::edit::context::SaveTarget;
 use asdf_file::edit::recovery::RecoveryPolicy;
 use asdf_file::folder::{Dir, Node};
-use asdf_views::format;
-use asdf_views::format::TreeJson;
+use asdf_views::format::{self, TreeJson};
 use unchanged::{StaleOnWrite, UnchangedSource};
 
 /// The view with the arrays.

@@ -15,17 +15,16 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-use seekable::error::{Error, Kind, Result, one_of};
-use system::SystemOption;
-
 use asdf_file::edit::context::{EditOptions, Validation};
 use asdf_views::format::view_names;
 use list::{ListedOption, split};
 pub use names::{KnownOption, all};
 pub use names::{Row, TABLE};
 use names::{find, is_comment, is_option};
+use seekable::error::{Error, Kind, Result, one_of};
 pub use servers::RemoteOptions;
 pub use shown::ShownViews;
+use system::SystemOption;
 use values::{number, size, text};
 
 /// The type of our mounts in mount(8) and /proc/self/mountinfo.

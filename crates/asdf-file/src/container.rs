@@ -13,10 +13,9 @@ use std::sync::Arc;
 use asdf_tree::product::FileSummary;
 use asdf_tree::yaml::document::Document;
 use seekable::cache::Cache;
+use seekable::content::Content;
 use seekable::error::{Error, Kind, Result};
 use seekable::source::{Reach, Source, SourceStat, UrlOpener};
-
-use seekable::content::Content;
 
 use crate::folder::{Attributes, File, Node};
 

@@ -23,6 +23,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+use asdf_file::folder::names::{ViewNames, original};
 use seekable::error::{Error, Kind, Result};
 use seekable::source::{MAX_DEPTH, Time};
 use seekable::sync::locked;
@@ -34,7 +35,6 @@ use super::retry::{self, eio};
 use super::shared::RemoteState;
 use super::url::{Address, RESERVED};
 use super::version;
-use asdf_file::folder::names::{ViewNames, original};
 
 /// Maximum length of a page.
 const PAGE: usize = 16 << 20;

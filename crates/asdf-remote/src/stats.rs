@@ -4,10 +4,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
+use asdf_file::time::instant;
 use seekable::error::{Error, printable};
 use seekable::sync::locked;
-
-use asdf_file::time::instant;
 
 /// Counters of all remote sources of a mount.
 #[derive(Debug, Default)]

@@ -23,13 +23,12 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use asdf_tree::product::FileSummary;
-use seekable::error::{Error, Result, one_line};
-
 use asdf_file::container::{ArrayFacts, ArraySource, Container, Defect, Facts, IN_BLOCKS, Severity};
+use asdf_tree::product::FileSummary;
 use describe::Blocks;
 use line::{Style, TextLine};
 use outline::{Outline, OutlineSink};
+use seekable::error::{Error, Result, one_line};
 
 pub use describe::data_size;
 pub use leaves::each_leaf;

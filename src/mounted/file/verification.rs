@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use asdf_access::options::Verify;
+use asdf_file::container::Verified;
 use seekable::error::{Error, Result};
 
 use crate::mounted::file::MountedFile;
 use crate::mounted::generation::{HeldGeneration, Parsed};
-use asdf_access::options::Verify;
-use asdf_file::container::Verified;
 
 /// Maximum size of a block, in bytes, that is checked after another program changed the file. Checking a block of this
 /// size takes half a second.

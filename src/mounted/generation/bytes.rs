@@ -22,6 +22,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
 use std::time::{Duration, Instant};
 
+use asdf_access::local::location::Location;
+use asdf_file::container::Container;
 use seekable::error::{Error, Kind, Result};
 use seekable::source::{
     FileSource, Identity, Lent, MemorySource, Moved, Readers, Source, SourceStat, SourceVersion, read_range,
@@ -32,8 +34,6 @@ use seekable::user_dirs;
 
 use super::Usage;
 use super::places::{BytePlace, BytePlaces};
-use asdf_access::local::location::Location;
-use asdf_file::container::Container;
 
 /// Maximum size of a copy that is held in memory, in bytes. A larger copy goes to an unnamed file.
 const IN_MEMORY: u64 = 1 << 20;

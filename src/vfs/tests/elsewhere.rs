@@ -1,8 +1,9 @@
 //! Tests of sources elsewhere: files of the fake format on a server in memory.
 
-use super::*;
 use asdf_access::named::Named;
 use common::place::{FakeServer, MTIME};
+
+use super::*;
 
 /// Returns the tree of a file or directory of a server.
 fn tree(test: &Test, server: &Arc<FakeServer>, path: &str) -> Vfs {

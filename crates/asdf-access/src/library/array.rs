@@ -2,11 +2,9 @@
 
 use std::sync::Arc;
 
-use seekable::error::{Error, Kind, Result};
-
-use seekable::content::{Content, read_exact_at};
-
 use asdf_file::array::{self, ByteOrder, Datatype, Gather, float16};
+use seekable::content::{Content, read_exact_at};
+use seekable::error::{Error, Kind, Result};
 
 /// Number of bytes that are read at once.
 const PIECE: usize = 256 << 10;

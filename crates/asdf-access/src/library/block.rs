@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use seekable::error::Result;
-
 use asdf_file::container;
 use asdf_file::container::{Container, Facts, Verified};
+use seekable::error::Result;
 
 /// A block: its facts, and its decoded bytes.
 #[derive(Clone, Debug)]

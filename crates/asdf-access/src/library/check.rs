@@ -3,12 +3,10 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-use seekable::error::{Error, Result};
-
-use seekable::content::read_through;
-
 use asdf_file::container;
 use asdf_file::container::{Container, Defect, Severity, Verified};
+use seekable::content::read_through;
+use seekable::error::{Error, Result};
 
 /// Bytes read at once.
 const PIECE: usize = 1 << 20;

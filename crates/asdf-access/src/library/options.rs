@@ -3,6 +3,9 @@
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
+use asdf_file::container::Context;
+use asdf_file::edit::context::{EditContext, EditOptions};
+use asdf_file::history::History;
 use seekable::cache::store::Store;
 use seekable::cache::{Cache, default_budget};
 use seekable::error::Result;
@@ -11,9 +14,6 @@ use seekable::source::Reach;
 use super::File;
 use crate::named::{Named, Servers};
 use crate::options::{MIN_CACHE, Options};
-use asdf_file::container::Context;
-use asdf_file::edit::context::{EditContext, EditOptions};
-use asdf_file::history::History;
 
 /// The options with which files are opened. All files that are opened with the same `OpenOptions`, or a clone,
 /// share one cache of decoded data and the connections to servers.

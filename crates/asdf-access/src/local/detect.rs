@@ -16,6 +16,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
+use asdf_file::container::ReadAt;
+use asdf_file::edit::context::SaveTarget;
+use asdf_file::edit::recovery::RecoveryPolicy;
 use by_name::ByName;
 use remembered::Remembered;
 use seekable::error::{self, Error, Result};
@@ -27,9 +30,6 @@ use crate::local::mounts::Stalling;
 use crate::local::path::LocalPath;
 use crate::local::path::link::{self, LinkForm, Mountpoint};
 use crate::local::stat::{FileKind, Stat};
-use asdf_file::container::ReadAt;
-use asdf_file::edit::context::SaveTarget;
-use asdf_file::edit::recovery::RecoveryPolicy;
 
 /// The location of an entry, and the file system or server that may never answer requests about it.
 #[derive(Clone, Debug)]

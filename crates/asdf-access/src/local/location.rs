@@ -8,6 +8,8 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use asdf_file::edit::context::SaveTarget;
+use asdf_file::edit::recovery::RecoveryPolicy;
 use rustix::fs::{StatVfs, StatVfsMountFlags};
 use rustix::io::Errno;
 use seekable::error::{Error, Kind, Result};
@@ -20,8 +22,6 @@ use crate::local::path::link::{LinkPolicy, Mountpoint};
 use crate::local::path::{DirFd, LocalPath, OpenedDirectory};
 use crate::local::pinned::PinnedSource;
 use crate::local::stat::{FileKey, FileKind, Stat};
-use asdf_file::edit::context::SaveTarget;
-use asdf_file::edit::recovery::RecoveryPolicy;
 
 pub use crate::local::path::Name;
 

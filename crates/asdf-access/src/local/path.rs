@@ -15,6 +15,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use asdf_file::edit::context::SaveTarget;
 use beside::Beside;
 use link::{LinkPolicy, Mountpoint};
 use rustix::fs::{FileType, Mode, OFlags, StatVfs};
@@ -25,7 +26,6 @@ use seekable::source::{FileSource, Source, storage};
 use crate::local::acl::{self, stat_of_held};
 use crate::local::at::{HOLD, descend, may_write, open, open_as, stat_in, stat_of, step};
 use crate::local::stat::{FileKey, FileKind, Stat};
-use asdf_file::edit::context::SaveTarget;
 
 /// A directory that was opened before mounting.
 #[derive(Debug)]

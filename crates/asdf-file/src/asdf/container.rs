@@ -5,10 +5,9 @@ use std::sync::Arc;
 
 use asdf_tree::product::FileSummary;
 use asdf_tree::yaml::document::Document;
+use seekable::content::Content;
 use seekable::error::Result;
 use seekable::source::{Source, SourceStat};
-
-use seekable::content::Content;
 
 use super::arrays;
 use super::check;

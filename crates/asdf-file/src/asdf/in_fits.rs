@@ -15,10 +15,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use asdf_tree::yaml::event::Mark;
+use seekable::content::{Content, Slice, Text};
 use seekable::error::{Error, Result};
 use seekable::source::{Source, SourceStat};
-
-use seekable::content::{Content, Slice, Text};
 
 use self::data::HduArray;
 use self::header::{Header, RECORD, read_fully};

@@ -4,10 +4,9 @@
 //! layout*, Block index.) A complete index allows headers to be read ahead, and shows where the chain
 //! continues after a damaged header.
 
-use memchr::memmem;
-
 use asdf_tree::yaml::event::What;
 use asdf_tree::yaml::parser::Events;
+use memchr::memmem;
 use seekable::error::{Error, Result};
 use seekable::source::{Source, read_up_to};
 

@@ -5,10 +5,9 @@ use std::sync::{Arc, Mutex, Weak};
 
 use asdf_tree::yaml::document::Document;
 use seekable::cache::{Cache, ContentId, Reservation};
+use seekable::content::Content;
 use seekable::error::Result;
 use seekable::sync::locked;
-
-use seekable::content::Content;
 
 /// Length of a tree from which on its document is kept, and from which on it counts in the budget while it is made, in
 /// bytes.

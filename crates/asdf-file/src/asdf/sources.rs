@@ -9,9 +9,8 @@ use asdf_tree::yaml::document::bytes_of;
 use asdf_tree::yaml::event::{Event, Mark, Style, What};
 use asdf_tree::yaml::read::each_event_in;
 use asdf_tree::yaml::scalar::{self, Type};
-use seekable::error::{Error, Result};
-
 use seekable::content::{Content, Pieces, Slice, Text, read_exact_at};
+use seekable::error::{Error, Result};
 
 use super::ndarray;
 use super::view::AsdfFile;

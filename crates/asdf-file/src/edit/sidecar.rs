@@ -267,8 +267,7 @@ fn hash(name: &OsStr) -> OsString {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::edit::image;
-    use crate::edit::image::is_sidecar;
+    use crate::edit::image::{self, is_sidecar};
     use crate::edit::saver::Saver;
 
     #[test]

@@ -17,13 +17,10 @@ use super::transfer::receive_first;
 use super::{Object, digest};
 use crate::block::{BLOCK, Key};
 use crate::client::{Ask, Condition, Reply};
-use crate::multipart;
-use crate::multipart::MAX_PART_HEADERS;
-use crate::retry;
-use crate::retry::{Answer, Failure, eio};
+use crate::multipart::{self, MAX_PART_HEADERS};
+use crate::retry::{self, Answer, Failure, eio};
 use crate::url::Address;
-use crate::version;
-use crate::version::{ObjectVersion, changed, check_encoding};
+use crate::version::{self, ObjectVersion, changed, check_encoding};
 
 /// Maximum number of ranges of a request. Apache ignores more than 200, and a header of nginx has at most 8 KiB.
 const MAX_RANGES: usize = 100;

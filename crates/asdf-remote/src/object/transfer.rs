@@ -15,12 +15,10 @@ use crate::cancel;
 use crate::client::{Ask, Condition, Reply, Trust};
 use crate::fetch::Fetch;
 use crate::proof::{Proof, Sent};
-use crate::retry;
-use crate::retry::{Answer, Failure, eio};
+use crate::retry::{self, Answer, Failure, eio};
 use crate::shared::RemoteState;
 use crate::url::Address;
-use crate::version;
-use crate::version::{ContentRange, ObjectVersion, changed, check_encoding};
+use crate::version::{self, ContentRange, ObjectVersion, changed, check_encoding};
 
 /// Asks for the version of an object on the server, with its first byte. If it is not the `known` version, the
 /// request may fail with ESTALE.

@@ -2,14 +2,14 @@
 
 use std::sync::{Arc, LazyLock};
 
-use seekable::error::Result;
-use seekable::source::Source;
-
-use crate::views::{exploded, fits, hdus, imploded, json, preview, refs, tables};
 use asdf_file::asdf::head::{NAME, recognises};
 use asdf_file::asdf::view::{AsdfFile, View};
 use asdf_file::asdf::{arrays, in_fits};
 use asdf_file::container::{Container, Context, Format, ReadAt};
+use seekable::error::Result;
+use seekable::source::Source;
+
+use crate::views::{exploded, fits, hdus, imploded, json, preview, refs, tables};
 
 #[cfg(test)]
 #[path = "asdf/tests/csv.rs"]

@@ -14,11 +14,10 @@
 
 use std::sync::Arc;
 
+use asdf_file::container::{Container, Context, Format};
 use seekable::codec::blosc::{self, frame};
 use seekable::error::Result;
 use seekable::source::{Source, SourceStat};
-
-use asdf_file::container::{Container, Context, Format};
 
 mod array;
 mod container;

@@ -16,11 +16,10 @@
 
 use std::sync::Arc;
 
+use asdf_file::container::{Container, Context, Format, references};
 use seekable::codec::blosc;
 use seekable::error::Result;
 use seekable::source::{Source, SourceStat};
-
-use asdf_file::container::{Container, Context, Format, references};
 
 pub mod array;
 pub(crate) mod body;

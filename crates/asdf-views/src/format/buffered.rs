@@ -3,13 +3,11 @@
 use std::ffi::OsStr;
 use std::sync::Arc;
 
-use seekable::codec::blosc::{Buffers, Payload};
-use seekable::error::{Error, Result};
-
-use seekable::content::Content;
-
 use asdf_file::container::{Defect, Severity};
 use asdf_file::folder::{Dir, EntryKind, File, Node, Renewal, Signature};
+use seekable::codec::blosc::{Buffers, Payload};
+use seekable::content::Content;
+use seekable::error::{Error, Result};
 
 /// Name of the one array.
 const DATA: &str = "data.npy";

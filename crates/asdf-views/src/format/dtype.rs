@@ -1,8 +1,7 @@
 //! NumPy types in the notation of Bloscpack and Blosc2.
 
-use serde_json::Value;
-
 use asdf_file::array::{ByteOrder, Datatype, Field, Scalar, literal};
+use serde_json::Value;
 
 /// Maximum dimensions of an array; NumPy allows no more.
 const DIMENSIONS: usize = 64;

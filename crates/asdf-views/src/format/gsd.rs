@@ -17,11 +17,10 @@
 
 use std::sync::Arc;
 
-use seekable::error::Result;
-use seekable::source::Source;
-
 use asdf_file::container::{Container, Context, Format, references};
 use asdf_file::folder::path_dir;
+use seekable::error::Result;
+use seekable::source::Source;
 
 pub(crate) mod arrays;
 pub(crate) mod chunk;

@@ -1,13 +1,13 @@
 //! A captured value in words: `ndarray float32 (4096, 4096) lz4 29.1 MB`.
 
+use asdf_file::array::Scalar;
+use asdf_file::container::Facts;
+use asdf_file::time::instant;
 use asdf_tree::yaml::scalar::{self, Type};
 use seekable::error::one_line;
 
 use super::line::Style;
 use super::value::{NodeValue, ValueKind};
-use asdf_file::array::Scalar;
-use asdf_file::container::Facts;
-use asdf_file::time::instant;
 
 /// Maximum nesting of a value on one line.
 const MAX_NESTING: usize = 6;

@@ -2,10 +2,9 @@
 
 use std::fmt::Write;
 
+use asdf_file::container::Container;
 use asdf_tree::yaml::document::{Document, Id, Kind, RunEvent};
 use seekable::error::Result;
-
-use asdf_file::container::Container;
 
 /// Passes each scalar of the tree to `take`: its path, `meta.instrument.name` or `steps[2].name`, and its text.
 ///

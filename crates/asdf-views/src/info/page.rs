@@ -36,11 +36,13 @@ use std::ffi::OsStr;
 use std::fmt::Write;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
+use asdf_file::array::literal;
+use asdf_file::container::Container;
+use asdf_file::folder::{File, Renewal};
 use asdf_tree::product;
 use asdf_tree::product::FileSummary;
-use seekable::error::{Error, Kind, Result};
-
 use seekable::content::{Content, copy_from};
+use seekable::error::{Error, Kind, Result};
 
 use self::arrays::{ArrayRow, Views};
 use self::html::{escape, link};
@@ -48,9 +50,6 @@ use self::outline::TreeHtml;
 use self::sample::Budget;
 use super::outline::Outline;
 use super::{ContainerBlocks, InfoForm, blocks_line, data_size, facts_of_displayed, leaves};
-use asdf_file::array::literal;
-use asdf_file::container::Container;
-use asdf_file::folder::{File, Renewal};
 
 const STYLE: &str = include_str!("page/style.css");
 /// The start of each page, up to its title. If a text of the file were taken for markup, the policy would still keep

@@ -1,11 +1,11 @@
 use std::sync::Arc;
 
+use asdf_file::container::Context;
 use seekable::cache::Cache;
 use seekable::source::MemorySource;
 
 use super::*;
 use crate::format;
-use asdf_file::container::Context;
 
 const HEAD: &str = "#ASDF 1.0.0\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\n";
 

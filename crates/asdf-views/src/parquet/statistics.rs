@@ -11,14 +11,13 @@
 
 use std::sync::{Arc, OnceLock};
 
-use seekable::error::Result;
-
+use asdf_file::array::float16;
 use seekable::content::read_exact_at;
+use seekable::error::Result;
 
 use super::Leaf;
 use super::thrift::{Writer, varint_len};
 use super::values::{ColumnShape, Element};
-use asdf_file::array::float16;
 
 /// Maximum number of bytes of a table that are read for its statistics, where a byte of text counts
 /// [`TEXT_COST`] times. Columns that would exceed it have no statistics.

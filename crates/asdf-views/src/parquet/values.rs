@@ -2,9 +2,8 @@
 
 use std::borrow::Cow;
 
-use seekable::error::{Error, Result};
-
 use asdf_file::array::{Scalar, ScalarKind, float16};
+use seekable::error::{Error, Result};
 
 use super::thrift::varint_len;
 

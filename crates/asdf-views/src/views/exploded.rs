@@ -6,10 +6,6 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::sync::Arc;
 
-use seekable::error::{Error, Result};
-
-use seekable::content::{Content, Pieces, Text};
-
 use asdf_file::asdf::external::{split, unescaped};
 use asdf_file::asdf::header::{Generation, Header};
 use asdf_file::asdf::ndarray;
@@ -17,6 +13,8 @@ use asdf_file::asdf::sources::{Mention, Sources, Target, replaced, sources};
 use asdf_file::asdf::view::{AsdfFile, View};
 use asdf_file::container::{Defect, Severity};
 use asdf_file::folder::{Dir, EntryKind, File, Node, Renewal, Signature};
+use seekable::content::{Content, Pieces, Text};
+use seekable::error::{Error, Result};
 
 const ENDING: &str = ".asdf";
 /// Maximum length of the original file's name in names of this directory, in bytes. Block numbers and the

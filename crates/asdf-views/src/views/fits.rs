@@ -27,14 +27,8 @@ use std::ffi::OsString;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-use seekable::error::{Result, if_readable};
-
-use seekable::content::Text;
-
-use super::same_paths::{self, Dirs, FileOrLink};
-use asdf_file::asdf::arrays;
 use asdf_file::asdf::arrays::{
-    ArrayEntry, ArrayPart, Elements, Masked, elements_of, file_of_all, file_of_mask,
+    self, ArrayEntry, ArrayPart, Elements, Masked, elements_of, file_of_all, file_of_mask,
 };
 use asdf_file::asdf::ndarray::Datatype;
 use asdf_file::asdf::view::{AsdfFile, Collector, Directory, View};
@@ -43,6 +37,10 @@ use asdf_file::folder::path_dir::{Item, Items, PathDir};
 use asdf_file::folder::path_tree::{Id, PathTree};
 use asdf_file::folder::shared_path::SharedPath;
 use asdf_file::folder::{File, Node, Renewal};
+use seekable::content::Text;
+use seekable::error::{Result, if_readable};
+
+use super::same_paths::{self, Dirs, FileOrLink};
 
 mod blank;
 mod build;

@@ -4,8 +4,6 @@
 
 use std::sync::Arc;
 
-use seekable::error::{Error, Result};
-
 use asdf_file::asdf::arrays::{Masked, file_of, file_of_mask, npy_content, own_mask};
 use asdf_file::asdf::in_fits::FitsFile;
 use asdf_file::asdf::view::{AsdfFile, Directory, View};
@@ -13,6 +11,7 @@ use asdf_file::container::{Defect, Severity};
 use asdf_file::folder::path_dir::{Item, Items, PathDir};
 use asdf_file::folder::shared_path::SharedPath;
 use asdf_file::folder::{File, Node};
+use seekable::error::{Error, Result};
 
 /// The directory `hdus/`.
 #[derive(Debug)]

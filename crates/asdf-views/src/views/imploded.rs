@@ -4,16 +4,14 @@ use std::collections::HashMap;
 use std::fmt::Write;
 use std::sync::Arc;
 
-use seekable::error::{Error, Result, if_readable};
-
-use seekable::content::{Content, Pieces, Slice, Text, any_piece, read_exact_at};
-
 use asdf_file::asdf::external::{split, unchanged};
 use asdf_file::asdf::header::{Generation, Layout, STREAMED};
 use asdf_file::asdf::ndarray;
 use asdf_file::asdf::sources::{Mention, Target, are_known, replaced, sources};
 use asdf_file::asdf::view::{AsdfFile, View};
 use asdf_file::folder::{File, Node, Renewal, Signature};
+use seekable::content::{Content, Pieces, Slice, Text, any_piece, read_exact_at};
+use seekable::error::{Error, Result, if_readable};
 
 /// Maximum number of other files that are held open for `imploded.asdf`.
 const MAX_FILES: usize = 1000;

@@ -14,20 +14,18 @@
 
 use std::sync::Arc;
 
-use asdf_tree::yaml::document::Document;
-use seekable::cache::Cache;
-use seekable::error::{Error, Result};
-use seekable::workers::turns::in_turn;
-
-use seekable::content::{Content, Text};
-
 use asdf_file::asdf::kept_document::{KeptDocument, Remade};
 use asdf_file::asdf::view::{AsdfFile, View};
 use asdf_file::container::{Defect, Severity};
 use asdf_file::folder::{File, Node};
 use asdf_file::generated::{Generated, Generator, Measured, Measuring};
+use asdf_tree::yaml::document::Document;
 use members::Members;
 use output::JsonOutput;
+use seekable::cache::Cache;
+use seekable::content::{Content, Text};
+use seekable::error::{Error, Result};
+use seekable::workers::turns::in_turn;
 use walk::Walk;
 
 mod members;

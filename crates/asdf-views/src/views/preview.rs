@@ -6,27 +6,25 @@
 //! |---|---|
 //! | [`plane`] | the elements of one plane of an array, averaged to at most 1024 in each direction |
 //! | [`levels`] | levels for numbers |
-//! | [`picture`] | the file: made when it is first read |
+//! | [`picture`] | a plane as a picture, drawn when its file is first read |
 
 use std::cmp::Reverse;
 use std::ffi::OsString;
 use std::sync::Arc;
 
-use seekable::error::Result;
-
-use seekable::content::{Content, Text, any_piece};
-
-use super::same_paths::{FileOrLink, is_mask, with_ending};
-use crate::picture::file::PictureFile;
 use asdf_file::array::{float16, half};
-use asdf_file::asdf::arrays;
-use asdf_file::asdf::arrays::{ArrayEntry, FoundArrays, IMAGES, file_of};
+use asdf_file::asdf::arrays::{self, ArrayEntry, FoundArrays, IMAGES, file_of};
 use asdf_file::asdf::ndarray::{Datatype, Mask, Ndarray, Number, Scalar, Source};
 use asdf_file::asdf::view::{AsdfFile, Directory, View};
 use asdf_file::folder::path_dir::{Item, Items, PathDir};
 use asdf_file::folder::{File, Node};
 use picture::DrawnPlane;
 use plane::Plane;
+use seekable::content::{Content, Text, any_piece};
+use seekable::error::Result;
+
+use super::same_paths::{FileOrLink, is_mask, with_ending};
+use crate::picture::file::PictureFile;
 
 mod levels;
 mod picture;

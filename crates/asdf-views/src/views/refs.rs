@@ -6,19 +6,16 @@ mod plan;
 use std::path::Path;
 use std::sync::Arc;
 
-use seekable::error::Result;
-
 use asdf_file::array::zarr;
-use asdf_file::asdf::arrays;
-use asdf_file::asdf::arrays::ArrayEntry;
+use asdf_file::asdf::arrays::{self, ArrayEntry};
 use asdf_file::asdf::ndarray::Ndarray;
 use asdf_file::asdf::view::{AsdfFile, View};
-use asdf_file::container::references;
-use asdf_file::container::references::{Left, Listed, ReferencedArrays, RefsText};
+use asdf_file::container::references::{self, Left, Listed, ReferencedArrays, RefsText};
 use asdf_file::folder::path_dir::{Item, Items};
 use asdf_file::folder::{File, Node};
 use asdf_file::generated::Measured;
 use plan::Plan;
+use seekable::error::Result;
 
 /// Name extension of files in `arrays/`.
 const ENDING: &str = ".npy";

@@ -12,8 +12,6 @@
 use std::ffi::OsString;
 use std::sync::Arc;
 
-use seekable::error::Result;
-
 use asdf_file::asdf::arrays::surveyed;
 use asdf_file::asdf::in_fits::FitsFile;
 use asdf_file::asdf::ndarray::Datatype;
@@ -22,6 +20,7 @@ use asdf_file::container::Defect;
 use asdf_file::folder::Node;
 use asdf_file::folder::path_dir::{Item, Items, PathDir};
 use asdf_file::folder::shared_path::SharedPath;
+use seekable::error::Result;
 
 mod columns;
 mod instant;

@@ -4,12 +4,12 @@ use std::io::Read;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
-use seekable::cache::Cache;
-
-use super::*;
 use asdf_access::local::path::link::LinkPolicy;
 use asdf_access::local::path::{LocalPath, OpenedDirectory};
 use asdf_file::container::Context;
+use seekable::cache::Cache;
+
+use super::*;
 
 const HEAD: &[u8] = b"#ASDF 1.0.0\n%YAML 1.1\n---\na: 1\n...\n";
 /// Size of the file, and the offset of bytes that no save writes.

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Mutex;
 
+use asdf_views::format;
 use seekable::sync::locked;
 
 use crate::local::location::Location;
-use asdf_views::format;
 
 /// Maximum number of remembered exceptions.
 const EXCEPTIONS: usize = 4096;

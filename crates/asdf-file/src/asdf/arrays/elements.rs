@@ -5,10 +5,9 @@
 use std::sync::Arc;
 
 use asdf_tree::limits::MAX_VALUE;
+use seekable::content::{Content, ContentWindow, Text};
 use seekable::decode::Decoded;
 use seekable::error::{Error, Kind, Result};
-
-use seekable::content::{Content, ContentWindow, Text};
 
 use super::super::external::unchanged;
 use super::super::ndarray::chunked::{ArrayChunks, Chunked};

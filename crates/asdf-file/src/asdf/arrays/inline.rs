@@ -10,10 +10,9 @@ use asdf_tree::yaml::event::{Event, Mark, Style, What};
 use asdf_tree::yaml::parser::Events;
 use asdf_tree::yaml::scalar;
 use asdf_tree::yaml::survey::{Alias, Leaves, Rectangle};
+use seekable::content::{Content, ContentWindow, Pieces, Text};
 use seekable::decode::{Decoder, Sequential};
 use seekable::error::{Error, Result};
-
-use seekable::content::{Content, ContentWindow, Pieces, Text};
 
 use super::super::ndarray::{ByteOrder, Datatype, Field, Inline, Ndarray, Scalar, Source};
 use super::value::Value;

@@ -7,8 +7,7 @@ use asdf_tree::limits::MAX_NAME;
 use asdf_tree::yaml::survey::{PathId, Paths, Step};
 
 use super::entry::ArrayEntry;
-use crate::folder::names;
-use crate::folder::names::ViewNames;
+use crate::folder::names::{self, ViewNames};
 use crate::folder::path_dir::Item;
 use crate::folder::path_tree::{Id, PathTree};
 use crate::folder::shared_path::up_to_known;

@@ -8,8 +8,7 @@ use seekable::content::Content;
 
 use super::super::ndarray::{ByteOrder, Datatype, Field};
 use super::elements::{Elements, Order};
-use crate::array;
-use crate::array::npy;
+use crate::array::{self, npy};
 
 /// Returns the bytes of the file.
 pub fn content(elements: &Elements) -> Result<Arc<dyn Content>> {

@@ -10,11 +10,10 @@ use asdf_tree::yaml::event::{Mark, START};
 use asdf_tree::yaml::survey::{
     NodeContent, PathId, Paths, Step, Survey, TreeNode, Wanted, WantedNode, nodes,
 };
+use seekable::content::Content;
 use seekable::error::{Error, Kind, Result};
 use seekable::workers::turns::in_turn;
 use seekable::workers::while_waiting;
-
-use seekable::content::Content;
 
 use super::super::computed::Computed;
 use super::super::in_fits::FitsFile;

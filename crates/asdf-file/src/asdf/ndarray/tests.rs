@@ -1,6 +1,5 @@
 use asdf_tree::yaml::document::Document;
 use asdf_tree::yaml::survey::nodes;
-
 use seekable::content::Text;
 
 use super::*;

@@ -8,7 +8,6 @@ use asdf_tree::yaml::read::each_event_in;
 use asdf_tree::yaml::survey::{
     self, Broken, PathId, Survey, TextSample, TextSurvey, Wanted, findings, nodes,
 };
-
 use seekable::content::Borrowed;
 
 use super::{core_schemas, standard};

@@ -4,9 +4,8 @@
 use asdf_tree::yaml::scalar::Type;
 use asdf_tree::yaml::survey::{NodeContent, TreeNode};
 
-use crate::asdf::ndarray::NodeFault;
-
 use super::version::is_version;
+use crate::asdf::ndarray::NodeFault;
 
 const TAG: &str = "tag:stsci.edu:asdf/core/";
 

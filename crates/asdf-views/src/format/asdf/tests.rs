@@ -1,17 +1,16 @@
 //! The list of views, and the example of `docs/adding-a-view.md`.
 
-use seekable::cache::Cache;
-use seekable::error::{Error, Kind};
-use seekable::source::{MemorySource, UrlOpener};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use seekable::content::read_exact_at;
-
-use super::*;
 use asdf_file::asdf::view;
 use asdf_file::container::Views;
 use asdf_file::folder::{Dir, Node};
+use seekable::cache::Cache;
+use seekable::content::read_exact_at;
+use seekable::error::{Error, Kind};
+use seekable::source::{MemorySource, UrlOpener};
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use super::*;
 
 #[test]
 fn the_documents_name_each_view() {

@@ -9,6 +9,8 @@
 
 use std::sync::Arc;
 
+use asdf_file::array::tile::{Tiled, Tiling};
+use asdf_file::array::{ByteOrder, Datatype, Division, Grid, GridChunks};
 use seekable::codec::blosc::metalayer::Layer;
 use seekable::codec::blosc::{FrameChunks, Payload};
 use seekable::content::{Content, Text};
@@ -17,8 +19,6 @@ use serde_json::Value;
 
 use super::{meta, msgpack};
 use crate::format::dtype::{dtype, elements, shape};
-use asdf_file::array::tile::{Tiled, Tiling};
-use asdf_file::array::{ByteOrder, Datatype, Division, Grid, GridChunks};
 
 /// The metalayer of an array in chunks and blocks.
 pub(super) const B2ND: &str = "b2nd";

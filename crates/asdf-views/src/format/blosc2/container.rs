@@ -2,22 +2,21 @@
 
 use std::sync::{Arc, OnceLock};
 
-use seekable::codec::blosc::metalayer::Layer;
-use seekable::codec::blosc::{FrameChunks, Payload, frame};
-use seekable::error::{self, Error, Result, if_readable};
-use seekable::source::{Source, SourceStat};
-
-use seekable::content::{Content, Slice, Text, UnreadableText};
-
-use super::array::{Array, B2ND};
-use super::meta::Meta;
-use super::{NAME, elsewhere, facts, tree};
-use crate::format::buffered;
 use asdf_file::array::{self, npy};
 use asdf_file::container::{
     ArrayFacts, ArraySource, Block, Container, Context, Defect, ElementType, IN_BLOCKS, Severity, Views,
 };
 use asdf_file::folder::{Attributes, Node};
+use seekable::codec::blosc::metalayer::Layer;
+use seekable::codec::blosc::{FrameChunks, Payload, frame};
+use seekable::content::{Content, Slice, Text, UnreadableText};
+use seekable::error::{self, Error, Result, if_readable};
+use seekable::source::{Source, SourceStat};
+
+use super::array::{Array, B2ND};
+use super::meta::Meta;
+use super::{NAME, elsewhere, facts, tree};
+use crate::format::buffered;
 
 /// A file whose header was read.
 #[derive(Debug)]

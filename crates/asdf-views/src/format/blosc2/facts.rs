@@ -1,8 +1,7 @@
 //! The properties of a chunk that `blocks.yaml` and extended attributes show, in the words of the format.
 
-use seekable::codec::blosc::{FrameChunk, Special, header};
-
 use asdf_file::container::{Fact, FactValue, Facts};
+use seekable::codec::blosc::{FrameChunk, Special, header};
 
 /// Returns the facts of a chunk.
 pub(super) fn of(chunk: &FrameChunk) -> Facts {

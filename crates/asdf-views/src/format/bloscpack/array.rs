@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use asdf_file::array::{ByteOrder, Datatype, literal};
 use seekable::error::Result;
 use serde_json::Value;
 
 use crate::format::dtype::{dtype, elements, shape};
-use asdf_file::array::{ByteOrder, Datatype, literal};
 
 /// The metadata of a file.
 #[derive(Debug)]

@@ -1,12 +1,12 @@
 //! Damage and notes of a file, in words.
 
+use asdf_file::container::{Defect, Severity};
 use seekable::error::{Error, Result};
 
 use super::array::Metadata;
 use super::body::Body;
 use super::header::{Header, Layout};
 use super::map::ChunkMap;
-use asdf_file::container::{Defect, Severity};
 
 /// Maximum number of wrong offsets that are reported one by one.
 const MAX_REPORTED: u64 = 100;

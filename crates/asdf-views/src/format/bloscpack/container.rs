@@ -3,6 +3,12 @@
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use asdf_file::array::{self, npy};
+use asdf_file::container::references::{self, RefsFile};
+use asdf_file::container::{
+    ArrayFacts, ArraySource, Block, Container, Context, Defect, ElementType, Verified, Views,
+};
+use asdf_file::folder::{Attributes, File, Node};
 use lru::LruCache;
 use seekable::codec::blosc::{Buffer, Buffers, DecodedRun, Payload};
 use seekable::content::{Content, Text, UnreadableText};
@@ -17,13 +23,6 @@ use super::header::{Header, Layout};
 use super::refs::FileArray;
 use super::{NAME, check, facts, tree};
 use crate::format::buffered;
-use asdf_file::array::{self, npy};
-use asdf_file::container::references;
-use asdf_file::container::references::RefsFile;
-use asdf_file::container::{
-    ArrayFacts, ArraySource, Block, Container, Context, Defect, ElementType, Verified, Views,
-};
-use asdf_file::folder::{Attributes, File, Node};
 
 /// Number of item contents that are cached between opens, so that readers share decoded data.
 const KEPT_ITEMS: NonZeroUsize = NonZeroUsize::new(64).expect("64 is not zero");

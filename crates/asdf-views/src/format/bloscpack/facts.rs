@@ -2,10 +2,10 @@
 
 use std::fmt::Write;
 
+use asdf_file::container::{Fact, FactValue, Facts};
 use seekable::codec::blosc::Shuffle;
 
 use super::chain::LocatedChunk;
-use asdf_file::container::{Fact, FactValue, Facts};
 
 /// Returns the facts of a chunk; `sum` is its stored checksum.
 pub(super) fn of(found: &LocatedChunk, sum: &[u8]) -> Facts {

@@ -3,6 +3,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use asdf_file::array::zarr::{References, ZarrArray, chunks_of};
+use asdf_file::array::{ByteOrder, Datatype};
+use asdf_file::container::references::{Left, Listed, MAX_CHUNKS, Plan, ReferencedArrays, too_many};
 use seekable::codec::{Codec, blosc};
 use seekable::error::Result;
 use seekable::source::Source;
@@ -12,9 +15,6 @@ use super::body::Body;
 use super::cursor::Cursor;
 use super::header::{Header, Layout};
 use crate::format::dtype::elements;
-use asdf_file::array::zarr::{References, ZarrArray, chunks_of};
-use asdf_file::array::{ByteOrder, Datatype};
-use asdf_file::container::references::{Left, Listed, MAX_CHUNKS, Plan, ReferencedArrays, too_many};
 
 /// The name of the array, as in `arrays/`.
 const DATA: &str = "data";

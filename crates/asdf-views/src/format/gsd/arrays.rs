@@ -3,13 +3,13 @@
 use std::ffi::OsStr;
 use std::sync::Arc;
 
+use asdf_file::folder::{Dir, EntryKind, Node};
 use seekable::error::Result;
 
 use super::file::GsdFile;
 use super::frames::Frames;
 use super::resolved;
 use super::series::{ResolvedSeries, Series};
-use asdf_file::folder::{Dir, EntryKind, Node};
 
 /// The directories in `arrays/`.
 #[derive(Debug)]

@@ -2,15 +2,14 @@
 
 use std::sync::Arc;
 
-use seekable::error::Result;
-
+use asdf_file::array::npy;
+use asdf_file::folder::{File, Renewal, Signature};
 use seekable::content::Content;
+use seekable::error::Result;
 
 use super::entry::IndexEntry;
 use super::facts;
 use super::file::GsdFile;
-use asdf_file::array::npy;
-use asdf_file::folder::{File, Renewal, Signature};
 
 /// Returns the file name extension of the chunk.
 pub(crate) fn ending(entry: &IndexEntry) -> &'static str {

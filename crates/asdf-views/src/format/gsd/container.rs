@@ -3,11 +3,13 @@
 use std::any::Any;
 use std::sync::{Arc, OnceLock};
 
+use asdf_file::container::references::{self, RefsFile};
+use asdf_file::container::{ArrayFacts, ArraySource, Block, Container, Defect, ElementType, Views};
+use asdf_file::folder::{Attributes, Dir, File, Node};
 use seekable::cache::Cache;
+use seekable::content::{Content, Text, UnreadableText};
 use seekable::error::{Error, Kind, Result, if_readable};
 use seekable::source::{Source, SourceStat};
-
-use seekable::content::{Content, Text, UnreadableText};
 
 use super::arrays::Arrays;
 use super::file::GsdFile;
@@ -15,10 +17,6 @@ use super::lineage::{self, Trace};
 use super::refs::SeriesArrays;
 use super::tables::Tables;
 use super::{NAME, defect, facts, resolved, tree};
-use asdf_file::container::references;
-use asdf_file::container::references::RefsFile;
-use asdf_file::container::{ArrayFacts, ArraySource, Block, Container, Defect, ElementType, Views};
-use asdf_file::folder::{Attributes, Dir, File, Node};
 
 /// An open GSD file and its views.
 #[derive(Debug)]

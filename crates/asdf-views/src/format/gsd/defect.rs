@@ -3,14 +3,13 @@
 use std::fmt;
 use std::ops::Range;
 
+use asdf_file::container::{self, Severity};
 use seekable::error::{Result, if_readable};
 
 use super::entry::IndexEntry;
 use super::file::GsdFile;
 use super::header::Version;
 use super::index::SURVEYED;
-use asdf_file::container;
-use asdf_file::container::Severity;
 
 /// Maximum number of reported defects of a large index, and of reported long names.
 const MAX_DEFECTS: usize = 1000;

@@ -5,10 +5,10 @@
 //!   8 N u64        24 M u32          30 type u8
 //! ```
 
+use asdf_file::array::Scalar;
 use seekable::error::{Error, Result};
 
 use super::header::{SIZE, u16_at, u32_at, u64_at};
-use asdf_file::array::Scalar;
 
 /// An element type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,9 +1,10 @@
 //! The properties of a chunk that `blocks.yaml` and extended attributes show, in the words of the format.
 
-use super::entry::IndexEntry;
-use super::file::GsdFile;
 use asdf_file::container::{Fact, FactValue, Facts};
 use asdf_file::folder::Attributes;
+
+use super::entry::IndexEntry;
+use super::file::GsdFile;
 
 /// Returns the facts of an entry, damaged or not.
 pub(crate) fn facts(file: &GsdFile, entry: &IndexEntry) -> Facts {

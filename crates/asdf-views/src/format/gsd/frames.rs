@@ -7,6 +7,8 @@
 use std::ffi::OsStr;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use asdf_file::folder::shared_path::SharedPath;
+use asdf_file::folder::{Dir, EntryKind, Node};
 use lru::LruCache;
 use seekable::error::Result;
 
@@ -14,8 +16,6 @@ use super::chunk;
 use super::entry::IndexEntry;
 use super::file::GsdFile;
 use super::path_dir::{CountedDir, Item, Items, PathDir};
-use asdf_file::folder::shared_path::SharedPath;
-use asdf_file::folder::{Dir, EntryKind, Node};
 
 /// Maximum number of chunks in cached frames. The most recent frame is always kept.
 const KEPT: usize = 1 << 15;

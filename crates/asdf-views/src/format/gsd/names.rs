@@ -7,11 +7,11 @@
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
+use asdf_file::folder::names;
 use seekable::error::Result;
 use seekable::source::{Source, read_up_to};
 
 use super::header::{Header, SLOT, text};
-use asdf_file::folder::names;
 
 /// Maximum number of names. The number 65535 means "no name".
 pub(crate) const MAX_NAMES: usize = 65535;

@@ -3,13 +3,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use asdf_file::array::zarr::{self, NO_COMPRESSOR, References, ZarrArray};
+use asdf_file::container::references::{Listed, Plan, ReferencedArrays};
 use seekable::error::Result;
 
 use super::file::GsdFile;
 use super::series::{ChunkSeries, Series};
-use asdf_file::array::zarr;
-use asdf_file::array::zarr::{NO_COMPRESSOR, References, ZarrArray};
-use asdf_file::container::references::{Listed, Plan, ReferencedArrays};
 
 /// The series of a file.
 #[derive(Clone, Debug)]

@@ -9,6 +9,8 @@ mod value;
 use std::ffi::OsStr;
 use std::sync::Arc;
 
+use asdf_file::folder::shared_path::SharedPath;
+use asdf_file::folder::{Attributes, Dir, EntryKind, File, Node, Renewal, Signature};
 use seekable::error::{Error, Result};
 
 use super::entry::IndexEntry;
@@ -16,8 +18,6 @@ use super::file::GsdFile;
 use super::path_dir::{CountedDir, Item, Items, PathDir};
 use super::schema::{self, GROUPS, Group, Quantity, Rule};
 use super::{chunk, facts};
-use asdf_file::folder::shared_path::SharedPath;
-use asdf_file::folder::{Attributes, Dir, EntryKind, File, Node, Renewal, Signature};
 
 /// The origin of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,8 +4,9 @@
 //! from frame 0, or is a default if frame 0 lacks it, too. Per-particle and per-bond quantities are taken
 //! from frame 0 only if both frames have equally many particles or bonds.
 
-use super::header::Version;
 use asdf_file::array::Scalar;
+
+use super::header::Version;
 
 /// The name of the schema in the header of a file.
 pub(crate) const NAME: &[u8] = b"hoomd";

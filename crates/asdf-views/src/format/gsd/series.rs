@@ -14,9 +14,15 @@ use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::sync::{Arc, Mutex};
 
-use seekable::error::{Error, Result, if_readable};
-
+use asdf_file::array::{ByteOrder, Datatype, npy};
+use asdf_file::container;
+use asdf_file::folder::shared_path::SharedPath;
+use asdf_file::folder::{Attributes, Dir, EntryKind, File, Node, Renewal, Signature};
+use gather::{Gather, Of, locked};
+use pass::{Differs, NameChunks, NameRows, Outcome, Pass};
+use rows::LoggedQuantity;
 use seekable::content::{Content, read_exact_at};
+use seekable::error::{Error, Result, if_readable};
 
 use super::defect::{GsdDefect, UnequalChunks};
 use super::entry::{Element, IndexEntry};
@@ -26,13 +32,6 @@ use super::path_dir::{Item, Items, PathDir};
 use super::schema::Rule;
 use super::{resolved, schema};
 use crate::parquet::Column;
-use asdf_file::array::{ByteOrder, Datatype, npy};
-use asdf_file::container;
-use asdf_file::folder::shared_path::SharedPath;
-use asdf_file::folder::{Attributes, Dir, EntryKind, File, Node, Renewal, Signature};
-use gather::{Gather, Of, locked};
-use pass::{Differs, NameChunks, NameRows, Outcome, Pass};
-use rows::LoggedQuantity;
 
 /// The name extension of arrays.
 const ENDING: &str = ".npy";

@@ -3,14 +3,13 @@
 use std::ffi::OsStr;
 use std::sync::Arc;
 
-use seekable::error::Result;
-
+use asdf_file::folder::{Dir, EntryKind, File, Node, Renewal, Signature};
 use seekable::content::Content;
+use seekable::error::Result;
 
 use super::file::GsdFile;
 use super::series::Series;
 use crate::parquet::ParquetTable;
-use asdf_file::folder::{Dir, EntryKind, File, Node, Renewal, Signature};
 
 /// The name of the table.
 const LOG: &str = "log.parquet";

@@ -2,13 +2,11 @@
 
 use std::sync::Arc;
 
-use seekable::error::Result;
-use seekable::source::{Source, SourceStat};
-
-use seekable::content::{Content, Slice, Text};
-
 use asdf_file::container::{Container, Context, Format, Views};
 use asdf_file::folder::{File, Node};
+use seekable::content::{Content, Slice, Text};
+use seekable::error::Result;
+use seekable::source::{Source, SourceStat};
 
 const HEADER: u64 = 5;
 

@@ -4,17 +4,15 @@ use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
 use std::sync::Arc;
 
-use seekable::error::{Error, Result};
-
+use asdf_file::array::{self, ByteOrder, Datatype, literal};
+use asdf_file::container::{ArrayFacts, ArraySource, Container, ElementType};
+use asdf_file::folder::{Dir, EntryKind, Node};
 use seekable::content::Content;
+use seekable::error::{Error, Result};
 
 use super::html::{cut, escape, link, link_by_ending};
 use super::{Plan, Slot};
 use crate::info::ContainerBlocks;
-use asdf_file::array;
-use asdf_file::array::{ByteOrder, Datatype, literal};
-use asdf_file::container::{ArrayFacts, ArraySource, Container, ElementType};
-use asdf_file::folder::{Dir, EntryKind, Node};
 
 /// Maximum number of arrays in the table, and in the folded list after it.
 const MAX_ROWS: usize = 40;

@@ -1,14 +1,13 @@
 //! FlagCounts of the flags in an array of data quality.
 
+use asdf_file::array::{ByteOrder, Scalar, ScalarKind, numbers};
 use asdf_tree::product::flag_name;
-use seekable::error::Result;
-
 use seekable::content::read_exact_at;
+use seekable::error::Result;
 
 use super::arrays::{ArrayRow, Views};
 use super::html::{escape, grouped};
 use super::sample::{Budget, Sample};
-use asdf_file::array::{ByteOrder, Scalar, ScalarKind, numbers};
 
 /// The space for the counts in bytes.
 pub(super) const RESERVED: usize = 6500;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use asdf_file::container::Container;
 use base64::prelude::{BASE64_STANDARD, Engine};
 use seekable::content::Content;
 use seekable::error::{Error, Result};
@@ -9,7 +10,6 @@ use seekable::error::{Error, Result};
 use super::html::{cut, escape, link};
 use crate::info::describe::codec_of;
 use crate::picture::Picture;
-use asdf_file::container::Container;
 
 /// The picture in the directory of the file.
 const NAME: &str = "preview.png";

@@ -1,13 +1,12 @@
 //! Arrays in other files, to which the tree refers.
 
+use asdf_file::array::{self, Datatype};
 use seekable::error::{Kind, Result};
 
 use super::Slot;
 use super::arrays::{ArrayRow, Views, shape_of};
 use super::html::{cut, escape};
 use super::sample::{self, Budget};
-use asdf_file::array;
-use asdf_file::array::Datatype;
 
 /// Returns the cells of an array in another file, which is opened, unless it may be on a server.
 pub(super) fn cells(views: &Views, row: &ArrayRow, budget: &mut Budget) -> Result<String> {

@@ -1,13 +1,12 @@
 //! Numbers from a bounded sample of an array.
 
-use seekable::error::Result;
-
+use asdf_file::array::numbers::{ToNumber, to_number};
+use asdf_file::array::{ByteOrder, Datatype, Scalar, ScalarKind};
 use seekable::content::{Content, on_server, read_exact_at, short_number};
+use seekable::error::Result;
 
 use super::arrays::{ArrayRow, Elements, Views};
 use super::html::{escape, grouped};
-use asdf_file::array::numbers::{ToNumber, to_number};
-use asdf_file::array::{ByteOrder, Datatype, Scalar, ScalarKind};
 
 /// Maximum number of bytes that are read of an array, of a local file and of one on a server.
 const MAX_BYTES: u64 = 4 << 20;

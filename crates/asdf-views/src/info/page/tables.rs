@@ -1,17 +1,16 @@
 //! The first rows of tables, and curves of their columns.
 
-use seekable::error::Result;
-
+use asdf_file::array::numbers::integer;
+use asdf_file::array::{ByteOrder, Scalar};
+use asdf_file::time::instant;
 use seekable::content::{read_exact_at, short_number};
+use seekable::error::Result;
 
 use super::arrays::Views;
 use super::html::{cut, escape};
 use super::plot::Curve;
 use super::sample::{Budget, Sample, to_real};
 use crate::parquet::{Element, ParquetTable, TableColumn};
-use asdf_file::array::numbers::integer;
-use asdf_file::array::{ByteOrder, Scalar};
-use asdf_file::time::instant;
 
 /// The space for a table and its curves in bytes.
 pub(super) const RESERVED: usize = 40 << 10;

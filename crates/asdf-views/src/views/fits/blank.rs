@@ -3,18 +3,17 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use seekable::error::Result;
-
+use asdf_file::array::{Blank, Blanked, FoundInteger, NullCandidates, Unused};
+use asdf_file::asdf::arrays::{ArrayEntry, Elements, FoundArrays, Masked, MaskedBy, can_be_broadcast};
+use asdf_file::asdf::ndarray::{Datatype, Ndarray, Number, Scalar};
+use asdf_file::folder::shared_path::SharedPath;
 use seekable::content::{Content, Text};
+use seekable::error::Result;
 
 use super::super::same_paths;
 use super::card::{Cards, Value};
 use super::image::{self, Image};
 use super::path_of;
-use asdf_file::array::{Blank, Blanked, FoundInteger, NullCandidates, Unused};
-use asdf_file::asdf::arrays::{ArrayEntry, Elements, FoundArrays, Masked, MaskedBy, can_be_broadcast};
-use asdf_file::asdf::ndarray::{Datatype, Ndarray, Number, Scalar};
-use asdf_file::folder::shared_path::SharedPath;
 
 /// Nodes with a mask beside their array: the prefix of their tag, and the path of the array.
 const CUBES: [(&str, &[&str]); 3] = [

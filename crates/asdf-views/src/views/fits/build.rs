@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use seekable::error::Result;
-
+use asdf_file::asdf::arrays::Masked;
+use asdf_file::asdf::arrays::elements::Elements;
 use seekable::content::{Content, Pieces, Text};
+use seekable::error::Result;
 
 use super::blank::{self, MaskedImage, Null};
 use super::card::{self, Cards, Value};
@@ -12,8 +13,6 @@ use super::document::{Data, Document, Hdu};
 use super::image::{self, Image};
 use super::table::TableSize;
 use super::wcs::Solution;
-use asdf_file::asdf::arrays::Masked;
-use asdf_file::asdf::arrays::elements::Elements;
 
 /// The keyword of the integer of masked elements.
 const BLANK: &str = "BLANK";

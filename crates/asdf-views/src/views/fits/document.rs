@@ -6,6 +6,9 @@
 
 use std::sync::Arc;
 
+use asdf_file::asdf::arrays::{ArrayPart, Masked, MaskedBy};
+use asdf_file::asdf::ndarray::{self, Datatype, Mask, Ndarray, Source};
+use asdf_file::asdf::units;
 use asdf_tree::limits::{MAX_CHAIN, MAX_MADE, MAX_SEARCHED};
 use asdf_tree::yaml::event::Mark;
 use asdf_tree::yaml::scalar::{self, Type};
@@ -17,10 +20,6 @@ use super::card::{self, Cards};
 use super::image;
 use super::required::{Must, Reading};
 use super::table::{ArrayColumn, Table};
-use asdf_file::asdf::arrays::{ArrayPart, Masked, MaskedBy};
-use asdf_file::asdf::ndarray;
-use asdf_file::asdf::ndarray::{Datatype, Mask, Ndarray, Source};
-use asdf_file::asdf::units;
 
 /// Prefixes of the node's tag: the standard's, and asdf-astropy's.
 const TAGS: [&str; 2] = ["tag:stsci.edu:asdf/fits/fits-", "tag:astropy.org:astropy/fits/fits-"];

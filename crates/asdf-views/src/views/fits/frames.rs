@@ -1,5 +1,6 @@
 //! The frames of a gwcs: the meaning and the units of its world coordinates.
 
+use asdf_file::asdf::units;
 use asdf_tree::yaml::scalar::Type;
 use asdf_tree::yaml::survey::TreeNode;
 
@@ -7,7 +8,6 @@ use super::card::{Cards, Value as Card};
 use super::keywords;
 use super::unit::{self, Quantity, Unit};
 use super::values::{has_tag, written};
-use asdf_file::asdf::units;
 
 const FRAME: &str = "tag:stsci.edu:gwcs/";
 

@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 
-use super::nodes::ROOT;
-use super::{card, image, path_of};
 use asdf_file::asdf::arrays::{ArrayEntry, ArrayUnits, FoundArrays};
 use asdf_file::asdf::ndarray::Ndarray;
 use asdf_file::folder::shared_path::SharedPath;
+
+use super::nodes::ROOT;
+use super::{card, image, path_of};
 
 /// The names of extensions in the products of JWST, in their order, and those of arrays.
 const NAMES: [(&str, &[&str]); 4] =

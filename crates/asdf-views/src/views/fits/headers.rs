@@ -3,6 +3,7 @@
 
 use std::sync::OnceLock;
 
+use asdf_file::asdf::ndarray::Ndarray;
 use asdf_tree::yaml::event::Mark;
 use asdf_tree::yaml::survey::{NodeContent, TreeNode};
 
@@ -10,7 +11,6 @@ use super::card::Cards;
 use super::document::{self, Document};
 use super::sliced::{self, AxisChange, AxisSlice};
 use super::values::Numbers;
-use asdf_file::asdf::ndarray::Ndarray;
 
 const WCS: &str = "tag:astropy.org:astropy/wcs/wcs-1.";
 const SLICED: &str = "tag:astropy.org:astropy/wcs/slicedwcs-1.";

@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use seekable::error::Result;
-
-use seekable::content::{Content, Text, read_exact_at};
-
-use super::card::{Cards, RECORD, Value};
 use asdf_file::array::{Conversion, Recoded, ScalarKind};
 use asdf_file::asdf::arrays::elements::Elements;
 use asdf_file::asdf::ndarray::{ByteOrder, Datatype, Ndarray, Scalar, Shape};
+use seekable::content::{Content, Text, read_exact_at};
+use seekable::error::Result;
+
+use super::card::{Cards, RECORD, Value};
 
 /// The FITS representation of a scalar type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,11 +1,11 @@
 //! The cards that people search by, from the facts of an image.
 
+use asdf_file::asdf::image_facts;
+use asdf_file::asdf::view::AsdfFile;
 use asdf_tree::product::FileSummary;
 use seekable::error::Result;
 
 use super::card::{Cards, Value};
-use asdf_file::asdf::image_facts;
-use asdf_file::asdf::view::AsdfFile;
 
 /// Keywords, the facts that they have, and the comments of the cards.
 const KEYWORDS: [(&str, &str, &str); 8] = [

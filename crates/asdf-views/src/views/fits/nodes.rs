@@ -3,6 +3,15 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use asdf_file::asdf::arrays::{IMAGES, NodePaths};
+use asdf_file::asdf::computed::Computed;
+use asdf_file::asdf::ndarray::{self, Ndarray};
+use asdf_file::asdf::units;
+use asdf_file::asdf::view::{Collector, Surveyed, Unfit};
+use asdf_file::container::{Defect, Severity};
+use asdf_file::folder::names;
+use asdf_file::folder::path_tree::{Id, PathTree};
+use asdf_file::folder::shared_path::SharedPath;
 use asdf_tree::limits::{MAX_DESCRIBED, MAX_MADE, MAX_NOTES};
 use asdf_tree::yaml::event::Mark;
 use asdf_tree::yaml::survey::{Alias, PathId, Paths, Step, Survey, TreeNode, WantedNode};
@@ -14,16 +23,6 @@ use super::headers::{self, ImageHeader};
 use super::image;
 use super::table::{ArrayColumn, Table};
 use super::wcs::{self, Wcs};
-use asdf_file::asdf::arrays::{IMAGES, NodePaths};
-use asdf_file::asdf::computed::Computed;
-use asdf_file::asdf::ndarray;
-use asdf_file::asdf::ndarray::Ndarray;
-use asdf_file::asdf::units;
-use asdf_file::asdf::view::{Collector, Surveyed, Unfit};
-use asdf_file::container::{Defect, Severity};
-use asdf_file::folder::names;
-use asdf_file::folder::path_tree::{Id, PathTree};
-use asdf_file::folder::shared_path::SharedPath;
 
 /// The name of the file of a table that is the root.
 pub(super) const ROOT: &str = "tree";

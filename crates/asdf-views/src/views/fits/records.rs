@@ -1,12 +1,12 @@
 //! A structured array of one dimension as a binary table.
 
+use asdf_file::asdf::arrays::MaskedBy;
+use asdf_file::asdf::arrays::elements::Elements;
+use asdf_file::asdf::ndarray::{Datatype, Mask, Ndarray, Shape, Source};
 use seekable::error::{Error, Result};
 
 use super::document::Document;
 use super::table::Table;
-use asdf_file::asdf::arrays::MaskedBy;
-use asdf_file::asdf::arrays::elements::Elements;
-use asdf_file::asdf::ndarray::{Datatype, Mask, Ndarray, Shape, Source};
 
 /// True if FITS can store the array as a table.
 pub(super) fn can_be(array: &Ndarray) -> bool {

@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
+use asdf_file::asdf::arrays::{self, ArrayEntry};
+use asdf_file::asdf::view::AsdfFile;
+use asdf_file::container::Footprint;
 use seekable::error::Result;
 
 use super::{nodes, nodes_of, numbers_of, path_of};
-use asdf_file::asdf::arrays;
-use asdf_file::asdf::arrays::ArrayEntry;
-use asdf_file::asdf::view::AsdfFile;
-use asdf_file::container::Footprint;
 
 /// Maximum number of footprints of a file.
 const MAX_COUNT: usize = 64;

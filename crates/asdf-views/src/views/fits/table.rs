@@ -2,19 +2,18 @@
 
 use std::sync::Arc;
 
+use asdf_file::array::{Conversion, Gather, Interleaved, Recoded};
+use asdf_file::asdf::arrays::elements::Elements;
+use asdf_file::asdf::arrays::{ArrayPart, Masked, MaskedBy};
+use asdf_file::asdf::ndarray::{ByteOrder, Datatype, Mask, Ndarray, Number, Scalar};
 use asdf_tree::yaml::survey::TreeNode;
-use seekable::error::{Error, Result};
-
 use seekable::content::Content;
+use seekable::error::{Error, Result};
 
 use super::blank::{self, Null};
 use super::card;
 use super::image;
 use super::required::{Must, Reading};
-use asdf_file::array::{Conversion, Gather, Interleaved, Recoded};
-use asdf_file::asdf::arrays::elements::Elements;
-use asdf_file::asdf::arrays::{ArrayPart, Masked, MaskedBy};
-use asdf_file::asdf::ndarray::{ByteOrder, Datatype, Mask, Ndarray, Number, Scalar};
 
 /// Maximum length of a vector, or of the rows of a matrix, in a column.
 const MAX_VECTOR: u64 = 4;

@@ -1,9 +1,9 @@
 //! Units of the parameters of models, and quantities in them.
 
+use asdf_file::asdf::units;
 use asdf_tree::yaml::survey::TreeNode;
 
 use super::values::{number, written};
-use asdf_file::asdf::units;
 
 /// A unit as a multiple of a product of powers of base units: degree, metre, second, kilogram, pixel.
 #[derive(Clone, Copy, Debug, PartialEq)]

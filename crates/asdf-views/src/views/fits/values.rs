@@ -1,10 +1,9 @@
 //! Reads parts of world coordinates: numbers, tags, keys.
 
-use asdf_tree::yaml::scalar::{self, Type};
-use asdf_tree::yaml::survey::{NodeContent, TreeNode};
-
 use asdf_file::asdf::ndarray;
 use asdf_file::asdf::ndarray::{Datatype, Ndarray, Scalar};
+use asdf_tree::yaml::scalar::{self, Type};
+use asdf_tree::yaml::survey::{NodeContent, TreeNode};
 
 /// Maximum number of numbers in a grid.
 const MAX_GRID: usize = 1024;

@@ -3,9 +3,8 @@
 //! In Python `1`, `1.0` and `true` are the same key. JSON must have a single member for them, so all get the
 //! name of the first of these keys.
 
-use twox_hash::XxHash64;
-
 use asdf_tree::yaml::scalar;
+use twox_hash::XxHash64;
 
 /// A number that identifies equal keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

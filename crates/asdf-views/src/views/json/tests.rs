@@ -1,10 +1,10 @@
+use asdf_file::container::Context;
 use proptest::prelude::*;
 use seekable::cache::Cache;
 use serde_json::{Value, json};
 
 use super::*;
 use crate::counted::CountedSource;
-use asdf_file::container::Context;
 
 const HEAD: &str = "#ASDF 1.0.0\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- ";
 

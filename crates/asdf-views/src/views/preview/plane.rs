@@ -8,13 +8,11 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
-use seekable::error::{Error, Result};
-
-use seekable::content::{Content, Strided, on_server, read_exact_at};
-
 use asdf_file::array::numbers::{ToNumber, to_number};
 use asdf_file::asdf::arrays::{Elements, Order};
 use asdf_file::asdf::ndarray::{Datatype, Scalar};
+use seekable::content::{Content, Strided, on_server, read_exact_at};
+use seekable::error::{Error, Result};
 
 /// Maximum number of pixels in each direction.
 const MAX_SIDE: u64 = 1024;

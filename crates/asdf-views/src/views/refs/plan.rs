@@ -2,20 +2,17 @@
 
 use std::sync::Arc;
 
-use seekable::codec::Codec;
-use seekable::codec::external::{self, ExternalPart};
-use seekable::error::Result;
-
-use seekable::content::{Content, read_exact_at};
-
 use asdf_file::array::Division;
 use asdf_file::array::zarr::{MAX_CHUNKS, NO_COMPRESSOR, References, ZarrArray, chunks_of, usual_chunks};
 use asdf_file::asdf::arrays::{block_of_chunk, elements_of};
 use asdf_file::asdf::ndarray::chunked::{ArrayChunks, ChunkBlocks, Chunked, Compressor};
 use asdf_file::asdf::ndarray::{ByteOrder, Datatype, Mask, Ndarray, Scalar, Source};
 use asdf_file::asdf::view::AsdfFile;
-use asdf_file::container::references;
-use asdf_file::container::references::Left;
+use asdf_file::container::references::{self, Left};
+use seekable::codec::Codec;
+use seekable::codec::external::{self, ExternalPart};
+use seekable::content::{Content, read_exact_at};
+use seekable::error::Result;
 
 /// Maximum length of the elements of an array in the tree, which are copied into the text.
 const MAX_INLINE: u64 = 1 << 20;

@@ -1,10 +1,10 @@
+use asdf_file::container::Context;
 use seekable::cache::Cache;
 use seekable::content::read_exact_at;
 use seekable::source::MemorySource;
 use serde_json::{Value, json};
 
 use super::*;
-use asdf_file::container::Context;
 
 const HEAD: &str = "#ASDF 1.0.0\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/core/\n---\n";
 

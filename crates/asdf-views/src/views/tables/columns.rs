@@ -3,19 +3,18 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use seekable::error::{Error, Result};
-
-use seekable::content::{Content, Text};
-
-use super::search::Source;
-use super::survey::FoundTables;
-use super::times::{Decision, Times};
-use crate::parquet::{Column, Element, Facts, ParquetTable, SharedStatistics, Values};
 use asdf_file::array::Gather;
 use asdf_file::asdf::arrays::{Elements, Order, equal_to, file_of};
 use asdf_file::asdf::ndarray::{ByteOrder, Datatype, Field, Ndarray, Number, Scalar};
 use asdf_file::asdf::view::AsdfFile;
 use asdf_file::folder::{File, Renewal, Signature};
+use seekable::content::{Content, Text};
+use seekable::error::{Error, Result};
+
+use super::search::Source;
+use super::survey::FoundTables;
+use super::times::{Decision, Times};
+use crate::parquet::{Column, Element, Facts, ParquetTable, SharedStatistics, Values};
 
 /// Returns the file of a table.
 pub(super) fn file(

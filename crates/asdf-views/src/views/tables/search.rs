@@ -3,14 +3,13 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use asdf_file::asdf::ndarray::{self, INLINE_KEY, Ndarray};
+use asdf_file::asdf::units;
 use asdf_tree::limits::{MAX_CHAIN, MAX_NAME, MAX_SEARCHED};
 use asdf_tree::yaml::survey::{NodeContent, TreeNode};
 
 use super::times::{Times, default_scale};
 use crate::parquet::Facts;
-use asdf_file::asdf::ndarray;
-use asdf_file::asdf::ndarray::{INLINE_KEY, Ndarray};
-use asdf_file::asdf::units;
 
 /// Tag prefixes of columns.
 const COLUMNS: [&str; 2] = ["tag:stsci.edu:asdf/core/column-1.", "tag:stsci.edu:asdf/table/column-1."];

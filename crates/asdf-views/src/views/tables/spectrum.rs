@@ -1,10 +1,10 @@
 //! Spectra and one-dimensional cubes as tables.
 
+use asdf_file::asdf::units;
 use asdf_tree::yaml::survey::{NodeContent, TreeNode};
 
 use super::search::{Source, arrays_in};
 use crate::parquet::Facts;
-use asdf_file::asdf::units;
 
 /// Tag prefixes of spectra of specutils.
 const SPECTRA: [&str; 2] =

@@ -4,6 +4,15 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use asdf_file::asdf::arrays::{IMAGES, NodePaths};
+use asdf_file::asdf::computed::Computed;
+use asdf_file::asdf::ndarray::{self, Datatype, Ndarray};
+use asdf_file::asdf::units;
+use asdf_file::asdf::view::{Collector, Surveyed, Unfit};
+use asdf_file::container::{Defect, Severity};
+use asdf_file::folder::names::ViewNames;
+use asdf_file::folder::path_dir::{Item, Items};
+use asdf_file::folder::path_tree::{Id, PathTree};
 use asdf_tree::limits::{MAX_DESCRIBED, MAX_ELEMENT, MAX_MADE, MAX_NOTES};
 use asdf_tree::yaml::event::Mark;
 use asdf_tree::yaml::survey::{Alias, PathId, Paths, Step, TreeNode, WantedNode};
@@ -12,16 +21,6 @@ use super::meta;
 use super::search::{Source, arrays_in, is_column, is_time};
 use super::spectrum::{columns_in, is_spectrum};
 use crate::parquet::{Facts, SharedStatistics};
-use asdf_file::asdf::arrays::{IMAGES, NodePaths};
-use asdf_file::asdf::computed::Computed;
-use asdf_file::asdf::ndarray;
-use asdf_file::asdf::ndarray::{Datatype, Ndarray};
-use asdf_file::asdf::units;
-use asdf_file::asdf::view::{Collector, Surveyed, Unfit};
-use asdf_file::container::{Defect, Severity};
-use asdf_file::folder::names::ViewNames;
-use asdf_file::folder::path_dir::{Item, Items};
-use asdf_file::folder::path_tree::{Id, PathTree};
 
 const TOO_LONG: &str = "one of its rows is longer than 8 MiB";
 

@@ -5,16 +5,15 @@
 
 use std::sync::{Arc, OnceLock};
 
-use asdf_tree::yaml::survey::TreeNode;
-use seekable::error::{Error, Result, if_readable};
-
-use seekable::content::{Content, fill, read_exact_at};
-
-use super::instant::{Instant, Notation};
-use crate::parquet::Timestamp;
 use asdf_file::array::numbers::{bits, integer};
 use asdf_file::asdf::arrays::Elements;
 use asdf_file::asdf::ndarray::{ByteOrder, Datatype, Ndarray, Scalar, Source};
+use asdf_tree::yaml::survey::TreeNode;
+use seekable::content::{Content, fill, read_exact_at};
+use seekable::error::{Error, Result, if_readable};
+
+use super::instant::{Instant, Notation};
+use crate::parquet::Timestamp;
 
 /// Maximum size of the values that are read to find out if they can be converted, in bytes.
 const MAX_COLUMN: u64 = 256 << 20;

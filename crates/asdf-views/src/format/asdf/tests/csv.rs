@@ -3,20 +3,18 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use asdf_tree::yaml::survey::{PathId, Paths, TreeNode, WantedNode};
-use seekable::error::{Error, Result};
-
-use seekable::content::{Content, Text, read_exact_at};
-
-use crate::views::same_paths::Dirs;
 use asdf_file::array::numbers::to_number;
 use asdf_file::asdf::arrays::{ArrayPart, Elements, NodePaths, file_of_all, surveyed};
 use asdf_file::asdf::computed::Computed;
-use asdf_file::asdf::ndarray;
-use asdf_file::asdf::ndarray::{Datatype, Ndarray};
+use asdf_file::asdf::ndarray::{self, Datatype, Ndarray};
 use asdf_file::asdf::view::{AsdfFile, Collector, Directory, Surveyed, Unfit, View};
 use asdf_file::folder::path_dir::{Item, Items, PathDir};
 use asdf_file::folder::{File, Node, Renewal};
+use asdf_tree::yaml::survey::{PathId, Paths, TreeNode, WantedNode};
+use seekable::content::{Content, Text, read_exact_at};
+use seekable::error::{Error, Result};
+
+use crate::views::same_paths::Dirs;
 
 const TAG: &str = "tag:astropy.org:astropy/table/table-1.";
 const ENDING: &str = ".csv";

@@ -2,15 +2,14 @@
 
 use std::sync::Arc;
 
-use seekable::error::{Error, Result};
-
+use asdf_file::array::{Scalar, npy};
 use seekable::content::{Content, Slice, Text, read_exact_at};
+use seekable::error::{Error, Result};
 
 use super::super::entry::IndexEntry;
 use super::super::file::GsdFile;
 use super::super::schema::{Numbers, Quantity, Rule};
 use super::ValueOrigin;
-use asdf_file::array::{Scalar, npy};
 
 /// Maximum size in bytes of all type names of a chunk together, which are assembled in memory.
 const MAX_BYTES: u64 = 1 << 20;

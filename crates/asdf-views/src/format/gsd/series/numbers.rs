@@ -1,9 +1,8 @@
 //! Conversion between number types, as in NumPy assignment: floats are truncated to integers. A number out of
 //! the range of the new type is an error.
 
-use seekable::error::{Error, Result};
-
 use asdf_file::array::{ByteOrder, Scalar, numbers};
+use seekable::error::{Error, Result};
 
 /// A number of any type.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -5,10 +5,10 @@
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
+use asdf_file::array::{Datatype, Scalar, npy};
+use seekable::content::{Content, Soundness, Stored, fill};
 use seekable::error::{Error, Kind, Result};
 use seekable::source::read_up_to;
-
-use seekable::content::{Content, Soundness, Stored, fill};
 
 use super::super::entry::{self, IndexEntry};
 use super::super::file::GsdFile;
@@ -17,7 +17,6 @@ use super::gather::{self, BATCH, DataRange, MIN_ZERO_COPY};
 use super::numbers;
 use super::pass::NameRows;
 use crate::parquet::{Column, Element, Values};
-use asdf_file::array::{Datatype, Scalar, npy};
 
 /// Maximum length of a text that is a row.
 const MAX_TEXT: u64 = 1 << 16;

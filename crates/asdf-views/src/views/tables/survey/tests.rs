@@ -1,12 +1,12 @@
+use std::sync::Arc;
+
+use asdf_file::asdf::arrays;
 use asdf_tree::limits::MAX_SEARCHED;
 use asdf_tree::yaml::document::Document;
-
 use seekable::content::{Content, Text};
 
 use super::super::super::tables::Tables;
 use super::*;
-use asdf_file::asdf::arrays;
-use std::sync::Arc;
 
 fn found(nodes: &str) -> &'static FoundTables {
     let text = format!(
