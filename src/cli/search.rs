@@ -184,6 +184,19 @@ struct Wanted {
     pair: Option<Regex>,
 }
 
+impl Wanted {
+    /// True if a path or its value matches. `joined` is overwritten; it is kept from value to value, as there are many.
+    fn matches(&self, path: &str, value: &str, joined: &mut String) -> bool {
+        if self.any.is_match(path) || self.any.is_match(value) {
+            return true;
+        }
+        let Some(pair) = &self.pair else { return false };
+        joined.clear();
+        joined.extend([path, ": ", value]);
+        pair.is_match(joined)
+    }
+}
+
 /// Returns the pattern for a key with its value, if the pattern is one: `filter: V`, `filter=V`, `filter:V`,
 /// `filter: 'V'` as in a tree, `meta/filter = V`.
 fn pair_of(pattern: &str) -> Option<String> {
@@ -207,10 +220,9 @@ fn search(file: &Found, wanted: &Wanted, form: LineForm) -> Result<Vec<u8>> {
     let container = open(file, CACHE_BUDGET)?;
     let name = file.label().to_string_lossy();
     let mut lines = Vec::new();
+    let mut joined = String::new();
     info::each_leaf(&*container, &mut |path, value| {
-        let matches_pair =
-            || wanted.pair.as_ref().is_some_and(|pair| pair.is_match(&format!("{path}: {value}")));
-        if !wanted.any.is_match(path) && !wanted.any.is_match(value) && !matches_pair() {
+        if !wanted.matches(path, value, &mut joined) {
             return Ok(());
         }
         if lines.len() > MAX_MATCHES {

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use asdf_tree::yaml::document::Document;
 use asdf_tree::yaml::survey::{self, nodes};
-use seekable::error::{Error, Kind, Result};
+use seekable::error::{Kind, Result};
 
 use super::defect::AsdfDefect;
 use super::ndarray::{self, Ndarray};
@@ -13,13 +14,14 @@ use crate::container;
 /// Maximum number of missing blocks reported.
 const MAX_MISSING: usize = 100;
 
-/// Checks that the tree is valid YAML and that the blocks that its arrays name exist.
-pub(crate) fn tree(file: &StoredFile) -> Result<Vec<container::Defect>> {
+/// Checks that the tree, which has this document, is valid YAML, and that the blocks that its arrays name exist.
+pub(crate) fn tree(file: &StoredFile, document: Result<&Document>) -> Result<Vec<container::Defect>> {
     let blocks = file.block_count()?;
     let mut missing = BTreeMap::new();
-    let checked = survey::read(&*file.tree()).map_err(Error::from).and_then(|document| {
-        survey::check_tree(&document)?;
-        let found = nodes::survey(&document, ndarray::WANTED, &mut |_, found| {
+    let checked = document.and_then(|document| {
+        survey::whole(document)?;
+        survey::check_tree(document)?;
+        let found = nodes::survey(document, ndarray::WANTED, &mut |_, found| {
             let array =
                 found.tag.filter(|tag| ndarray::is_tag(tag)).map(|tag| Ndarray::read(tag, found.value));
             if let Some(Ok(Ndarray { source: source @ ndarray::Source::Block(n), .. })) = array

@@ -154,7 +154,9 @@ impl Container for AsdfFile {
     }
 
     fn check_tree(&self) -> Result<Vec<Defect>> {
-        let mut defects = check::tree(self)?;
+        // The search for arrays gets the same document.
+        let document = self.document();
+        let mut defects = check::tree(self, document.as_deref().map_err(Clone::clone))?;
         for omission in &arrays::surveyed(self)?.defects {
             // A missing block is damage, and told once.
             if defects.iter().all(|defect| defect.offset != omission.offset) {

@@ -642,12 +642,15 @@ impl<'k> Finder<'k> {
                 }
                 let (inside, exact) = self.wanted();
                 self.obstruct(&inside, "is a single value, not a mapping");
+                self.note_anchor(anchor);
                 // A value that is not written ends where its key does.
-                let start = self.start(start, column, anchor);
-                if start.offset < end {
+                if start < end {
                     self.end = end;
                 }
-                self.record(&exact, &start, end, tag, &NodeKind::Scalar(value.to_owned(), style));
+                if !exact.is_empty() {
+                    let start = self.start(start, column, anchor);
+                    self.record(&exact, &start, end, tag, &NodeKind::Scalar(value.to_owned(), style));
+                }
                 self.node_ended();
             }
             What::Alias(name) => {
@@ -701,14 +704,18 @@ impl<'k> Finder<'k> {
         true
     }
 
-    /// Returns the start of the next node.
-    fn start(&mut self, offset: usize, column: usize, anchor: Option<&str>) -> NodeStart {
-        let key = self.open.last().and_then(|open| open.key.clone());
+    /// Notes the path of the next node if it has an anchor.
+    fn note_anchor(&mut self, anchor: Option<&str>) {
         if let Some(anchor) = anchor {
             let step =
                 |open: &OpenNode| open.key.as_ref().map_or(open.count.to_string(), |key| key.name.clone());
             self.anchors.insert(anchor.to_owned(), self.open.iter().map(step).collect());
         }
+    }
+
+    /// Returns the start of the next node.
+    fn start(&self, offset: usize, column: usize, anchor: Option<&str>) -> NodeStart {
+        let key = self.open.last().and_then(|open| open.key.clone());
         NodeStart { offset, column, key, anchor: anchor.map(str::to_owned) }
     }
 
@@ -747,7 +754,9 @@ impl<'k> Finder<'k> {
     ) {
         let is_key = self.take_key(None, column, start);
         let (inside, exact) = if is_key { (Vec::new(), Vec::new()) } else { self.wanted() };
-        let start = self.start(start, column, anchor);
+        self.note_anchor(anchor);
+        let is_wanted = !inside.is_empty() || !exact.is_empty();
+        let start = if is_wanted { self.start(start, column, anchor) } else { NodeStart::default() };
         self.open.push(OpenNode {
             is_mapping,
             is_flow,

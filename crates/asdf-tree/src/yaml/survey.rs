@@ -239,11 +239,17 @@ impl From<Box<Broken>> for Error {
 /// Reads the document of a text.
 pub fn read(text: &dyn Content) -> std::result::Result<Document, Box<Broken>> {
     let document = Document::read(text).map_err(|error| Unread { error, failure: None })?;
+    whole(&document)?;
+    Ok(document)
+}
+
+/// Returns the fault of a document that ends before its text, unless another document begins there.
+pub fn whole(document: &Document) -> std::result::Result<(), Box<Broken>> {
     match document.fault() {
         Some(fault) if document.next_document().is_none() => {
             Err(Unread { error: fault.clone(), failure: document.failure().cloned() }.into())
         }
-        _ => Ok(document),
+        _ => Ok(()),
     }
 }
 

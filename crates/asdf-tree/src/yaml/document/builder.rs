@@ -113,15 +113,17 @@ impl Builder {
                     && tag.is_none()
                     && anchor.is_none()
                     && event.end.offset - event.start.offset <= u64::from(ITEM_LEN);
-                self.note_item(is_plain && is_decimal(value), 0);
-                if is_plain && self.has_run() {
-                    self.extend_run(at, event.end);
-                    return true;
+                if self.open.last().is_some_and(|open| !open.is_mapping) {
+                    self.note_item(is_plain && is_decimal(value), 0);
+                    if is_plain && self.has_run() {
+                        self.extend_run(at, event.end);
+                        return true;
+                    }
+                    self.begin_stretch(is_plain, begin);
                 }
                 let range = self.range(text, value, event);
                 let id = self.push(Kind::Scalar(style), tag, at, range);
                 self.anchor(anchor, id);
-                self.begin_stretch(is_plain, begin);
                 self.end_item(id, is_plain, event.end);
             }
             What::SequenceStart { tag, anchor, flow } => {

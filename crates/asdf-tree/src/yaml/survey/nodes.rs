@@ -8,7 +8,7 @@ use super::rectangle::{Rectangle, SequenceShape};
 use super::value::{NodeContent, TreeNode};
 use super::{Alias, Broken, Leaves, Merge, MergeSource, Paths, Reference, Survey, Wanted, WantedNode};
 use crate::limits::{MAX_SEARCHED, MAX_VALUE};
-use crate::yaml::document::{Document, Id, Kind, NodePlace, RunEvent};
+use crate::yaml::document::{Cursor, Document, Id, Kind, NodePlace, RunEvent};
 use crate::yaml::event::{Mark, START, Style};
 use crate::yaml::read::Unread;
 use crate::yaml::scalar::{self, Type};
@@ -28,6 +28,7 @@ pub fn survey(
 ) -> std::result::Result<Survey, Box<Broken>> {
     let mut finder = NodeFinder {
         tree: ReadTree::new(document),
+        cursor: document.cursor(START),
         wanted,
         found,
         survey: Survey::default(),
@@ -45,6 +46,8 @@ pub fn survey(
 
 struct NodeFinder<'d, 'w> {
     tree: ReadTree<'d>,
+    /// The place of the last node whose place was needed.
+    cursor: Cursor<'d>,
     wanted: Wanted<'w>,
     found: &'w mut dyn FnMut(&Paths, WantedNode<'_>),
     survey: Survey,
@@ -73,19 +76,19 @@ impl Drop for NodeFinder<'_, '_> {
 
 impl<'w> NodeFinder<'_, 'w> {
     fn all(&mut self) -> std::result::Result<(), Box<Broken>> {
-        let mut cursor = self.tree.document.cursor(START);
         for id in self.tree.document.all() {
             self.close(Some(id));
-            let place = cursor.mark(self.tree.document.offset(id));
             let is_target = self.tree.targets.contains(&id);
             if is_target {
+                let place = self.mark(id);
                 self.marks.insert(id, place);
             }
             match self.tree.document.kind(id) {
-                Kind::Scalar(_) => self.scalar(id, place),
-                Kind::Alias => self.alias(id, place),
+                Kind::Scalar(_) => self.scalar(id),
+                Kind::Alias => self.alias(id),
                 Kind::ScalarRun => {}
                 _ if is_target || self.is_handed_out(id) || self.is_untagged(id) => {
+                    let place = self.mark(id);
                     self.open.push((id, place));
                 }
                 _ => {}
@@ -97,9 +100,10 @@ impl<'w> NodeFinder<'_, 'w> {
             {
                 self.merging.push(mapping);
             }
-            let allowed = KEPT.1.saturating_mul(place.offset).saturating_add(KEPT.0);
+            let offset = self.tree.document.offset(id);
+            let allowed = KEPT.1.saturating_mul(offset).saturating_add(KEPT.0);
             if self.kept.saturating_add(self.live.saturating_mul(NODE)) > allowed {
-                let what = format!("there are too many anchors, aliases and arrays at {place}");
+                let what = format!("there are too many anchors, aliases and arrays at {}", self.mark(id));
                 return Err(Unread { error: Error::unsupported(what), failure: None }.into());
             }
         }
@@ -112,6 +116,11 @@ impl<'w> NodeFinder<'_, 'w> {
             self.merge(mapping);
         }
         Ok(())
+    }
+
+    /// Returns the place of a node that is not before the last one that was asked for.
+    fn mark(&mut self, id: Id) -> Mark {
+        self.cursor.mark(self.tree.document.offset(id))
     }
 
     fn is_key(&self, id: Id) -> bool {
@@ -162,14 +171,15 @@ impl<'w> NodeFinder<'_, 'w> {
         }
     }
 
-    fn scalar(&mut self, id: Id, place: Mark) {
-        self.refer(id, place);
+    fn scalar(&mut self, id: Id) {
+        self.refer(id);
         let tag = self.tree.document.tag(id);
         let is_wanted = tag.is_some_and(|tag| (self.wanted.tag)(tag) || (self.wanted.whole)(tag));
         let is_target = self.tree.targets.contains(&id);
         if !(is_wanted || is_target || self.root_key(id).is_some()) {
             return;
         }
+        let place = self.mark(id);
         let value = Rc::new(self.leaf(id, place));
         if is_wanted || self.root_key(id).is_some() {
             self.hand_out(id, &value);
@@ -181,7 +191,7 @@ impl<'w> NodeFinder<'_, 'w> {
     }
 
     /// Records a text that is the reference of its mapping.
-    fn refer(&mut self, id: Id, place: Mark) {
+    fn refer(&mut self, id: Id) {
         let NodePlace::Value(key) = self.tree.document.place(id) else { return };
         if self.wanted.reference.is_empty()
             || !self.tree.is_named(key, self.wanted.reference)
@@ -194,15 +204,17 @@ impl<'w> NodeFinder<'_, 'w> {
         self.kept += 64 + uri.len() as u64;
         let last = self.survey.references.last().filter(|last| *last.uri == *uri);
         let uri = last.map_or_else(|| uri.into(), |last| last.uri.clone());
+        let place = self.mark(id);
         self.survey.references.push(Reference { place, path, uri });
     }
 
-    fn alias(&mut self, id: Id, place: Mark) {
+    fn alias(&mut self, id: Id) {
         let Some(target) = self.tree.document.target(id) else { return };
         self.kept += 48;
         let is_flow =
             self.tree.document.parent(target).is_some_and(|parent| self.tree.document.is_flow(parent));
         let Some(origin) = self.marks.get(&target).map(|mark| (*mark, is_flow)) else { return };
+        let place = self.mark(id);
         let path = self.tree.path(id);
         let target = self.tree.path(target);
         self.survey.aliases.push(Alias { place, path, target, origin });
