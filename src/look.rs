@@ -35,10 +35,9 @@ pub(crate) use place::write_picture;
 use seekable::cache::Cache;
 use seekable::error::{Error, Result, one_line};
 
-use crate::daemon;
-use crate::exit;
 use crate::log::complain;
 use crate::vfs::{Attr, DirItem, Ino, ReadHandle, Vfs};
+use crate::{daemon, exit};
 use asdf_access::local::stat::FileKind;
 use asdf_access::named::{self, Named, Servers};
 use asdf_access::options::Options;

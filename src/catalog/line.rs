@@ -5,8 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use asdf_access::library;
-use asdf_access::named;
+use asdf_access::{library, named};
 use asdf_file::container::{Context, FactValue, Facts};
 use asdf_file::time::precise_instant;
 use asdf_views::format::TreeJson;

@@ -107,6 +107,17 @@ impl Saves {
         }
     }
 
+    /// Fails if a text is the present one: a save and one that took it back, for instance.
+    fn check_is_another(&self, text: &[u8], file: &Path, wanted: usize) -> Result<()> {
+        if text != self.text {
+            return Ok(());
+        }
+        let message = format!(
+            "not changed: the text before the last {wanted} saves is the present one; --log lists them"
+        );
+        Err(Error::new(Kind::Refused, message).of(file))
+    }
+
     /// Returns the error for a save that the history does not have.
     fn missing(&self, file: &Path, wanted: usize) -> Error {
         let message = match (self.own().count(), self.changes.is_empty()) {
@@ -158,6 +169,9 @@ pub(super) fn log(file: &Path, json: bool) -> Result<u8> {
             program: change.program.clone(),
             own,
         });
+    }
+    if rows.is_empty() && !json {
+        complain(&format!("{}: has no saves in its history", revise::shown(file)));
     }
     let lines = if json { rows.iter().map(|row| to_json(row) + "\n").collect() } else { in_columns(&rows) };
     print(lines.as_bytes())?;
@@ -275,7 +289,9 @@ fn undo_here(target: &SaveTarget, wanted: usize, context: &EditContext) -> Resul
     let saves = Saves::of_editor(&mut editor)?;
     let change = saves.own().nth(wanted - 1).ok_or_else(|| saves.missing(file, wanted))?;
     let base = TextVersion::of_bytes(&saves.text);
-    match editor.commit(&saves.before(change)?, &base, &mut NoReaders) {
+    let text = saves.before(change)?;
+    saves.check_is_another(&text, file, wanted)?;
+    match editor.commit(&text, &base, &mut NoReaders) {
         Ok(saved) => {
             revise::tell(file, &editor, &saved);
             Ok(Some(change.clone()))
@@ -300,6 +316,7 @@ fn undo_in(
     let saves = Saves::of(target, open)?;
     let change = saves.own().nth(wanted - 1).ok_or_else(|| saves.missing(file, wanted))?;
     let text = saves.before(change)?;
+    saves.check_is_another(&text, file, wanted)?;
     if let Err(error) = mount.replace_tree(&saves.text, &text) {
         complain(&error.to_string());
         if let Some(why) = mount.refusal() {

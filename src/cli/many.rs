@@ -20,10 +20,8 @@ use super::jobs::Jobs;
 use super::revise::OpenTree;
 use super::{EDIT, at_least_one, complain, dry_run, print, revise, usage};
 use crate::daemon::FileMount;
-use crate::exit;
 use crate::files::parallel;
-use crate::log;
-use crate::text_diff;
+use crate::{exit, log, text_diff};
 
 /// Maximum length in bytes of the output of a filter.
 const MAX_OUTPUT: u64 = 1 << 30;

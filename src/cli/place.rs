@@ -26,7 +26,7 @@ pub(super) fn of(mut paths: Vec<PathBuf>) -> Result<MountPlaces> {
     let Some(last) = paths.pop() else {
         return Err(usage("SOURCE is required; asdf-mount --help=all shows examples"));
     };
-    if matches!(named::is_local(&last), Ok(false)) {
+    if !named::is_local(&last)? {
         let shown = named::shown(&last);
         let word = in_shell(&shown);
         let shown = shown.display();

@@ -21,8 +21,7 @@ use asdf_file::history::History;
 use asdf_views::format;
 use seekable::cache::Cache;
 use seekable::content::read_exact_at;
-use seekable::error::one_line;
-use seekable::error::{Error, Kind, Result};
+use seekable::error::{Error, Kind, Result, in_shell, one_line};
 use seekable::source::NoReaders;
 use seekable::user_dirs::STATE;
 use signal_hook::consts::{SIGINT, SIGQUIT};
@@ -103,7 +102,8 @@ pub(super) fn edit(file: &Path, context: &EditContext, dry_run: bool) -> Result<
         Ok(End::Done(_)) => copy.remove(),
         Err(_) if copy.read().is_ok_and(|text| text == before) => copy.remove(),
         Ok(End::Kept(_)) | Err(_) if copy.text.exists() => {
-            complain(&format!("the text is kept in {}", copy.text.display()));
+            let command = format!("asdf-mount --set-tree {} {}", in_shell(&copy.text), in_shell(file));
+            complain(&format!("the text is kept in {}; to save it: {command}", copy.text.display()));
         }
         // The editor removed the text.
         Ok(End::Kept(_)) | Err(_) => copy.remove(),
@@ -551,8 +551,9 @@ impl Copy {
         if !status.success() {
             // The shell has already printed which program is missing.
             if status.code() == Some(127) {
+                let variable = if std::env::var_os("VISUAL").is_some() { "VISUAL" } else { "EDITOR" };
                 let message = format!(
-                    "found no editor '{}'; set EDITOR, as in EDITOR=nano asdf-mount --edit FILE; nothing saved",
+                    "found no editor '{}'; set {variable}, as in {variable}=nano asdf-mount --edit FILE; nothing saved",
                     editor.display()
                 );
                 return Err(Error::new(Kind::System(libc::ENOENT), message));

@@ -29,6 +29,10 @@ fn rows() -> Vec<(&'static str, String)> {
     let mut rows = Vec::new();
     rows.extend(option_env!("ASDF_MOUNT_COMMIT").map(|commit| ("commit", commit.to_owned())));
     rows.push(("build", format!("{build}, {}, {library}", std::env::consts::ARCH)));
+    rows.push((
+        "servers",
+        if cfg!(feature = "remote") { "http, https, s3" } else { "not built in" }.to_owned(),
+    ));
     rows.push(("codecs", codec::NAMES.to_owned()));
     rows.push(("CPU features", codec::cpu_features().to_owned()));
     rows.push(("system", system()));

@@ -33,7 +33,7 @@ const USUAL_DIRS: [&str; 3] = ["/usr/bin", "/bin", "/usr/local/bin"];
 
 /// Advice for users who can't mount.
 pub(super) const WITHOUT_MOUNT: &str =
-    "without a mount, use asdf-mount --ls, --cat, or --extract FILE -C DIR, such as /tmp";
+    "without a mount, use asdf-mount --ls, --cat, or --extract FILE -C /tmp";
 
 /// Mounts on the held directory and returns the descriptor to serve. `shown` is its path for messages. The values in
 /// `options` are escaped.

@@ -8,9 +8,8 @@ use std::time::Duration;
 use rustix::fd::OwnedFd;
 use seekable::error::Result;
 
-use super::held;
 use super::mountinfo::{self, Health, Mount};
-use super::serving;
+use super::{held, serving};
 
 /// The extended attributes of a mount's root with its mode and its start.
 pub(super) const MODE_ATTRIBUTE: &str = "user.asdf-mount.mode";

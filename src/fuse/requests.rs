@@ -1,11 +1,10 @@
 //! The kernel's requests, each passed to the method that answers it.
 
 use std::ffi::OsStr;
-use std::fmt;
-use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::time::SystemTime;
+use std::{fmt, io};
 
 use fuser::{
     AccessFlags, BsdFileFlags, CopyFileRangeFlags, Errno, FileHandle, Filesystem, INodeNo, InitFlags,

@@ -8,8 +8,7 @@ use std::collections::VecDeque;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-use asdf_access::options::ShownViews;
-use asdf_access::options::Verify;
+use asdf_access::options::{ShownViews, Verify};
 use asdf_file::container::Container;
 use asdf_file::edit::recovery::RecoveryPolicy;
 use asdf_file::history::History;

@@ -16,8 +16,7 @@ use asdf_file::container::text_version::TextVersion;
 use asdf_file::edit::Editor;
 use asdf_file::edit::context::Saved;
 use asdf_file::edit::refusal::{GONE, REPLACED, Refusal, report_of_warnings};
-use seekable::error::errno;
-use seekable::error::{Error, Kind, Result};
+use seekable::error::{Error, Kind, Result, errno};
 use seekable::source::SourceVersion;
 use seekable::sync::locked;
 

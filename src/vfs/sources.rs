@@ -209,7 +209,7 @@ fn damage_of(label: &Path, held: HeldGeneration) -> Option<String> {
     let more = all.len() - 1;
     let more = if more == 0 { String::new() } else { format!(" (and {more} more)") };
     let command = format!("asdf-mount --check {}", in_shell(label));
-    Some(format!("{}: damaged: {first}{more}; this reads all of it: {command}", label.display()))
+    Some(format!("{}: damaged: {first}{more}; this lists all damage: {command}", label.display()))
 }
 
 /// Examines the sources; each has to be a directory or a file of a known format.

@@ -20,13 +20,12 @@ use crate::overlay::file::OverlayFile;
 use crate::overlay::lazy::LazyOverlay;
 use crate::overlay::naming::{Maker, Renaming};
 use crate::overlay::write_handle::{Caller, OpenFor, WriteHandle};
-use crate::vfs::Vfs;
 use crate::vfs::attr::Attr;
 use crate::vfs::entry::{Class, Entry};
 use crate::vfs::kernel_cache::KernelCache;
 use crate::vfs::node::{Ino, Inode};
 use crate::vfs::read_handle::ReadHandle;
-use crate::vfs::{FileSystem, Stalling, TTL};
+use crate::vfs::{FileSystem, Stalling, TTL, Vfs};
 use crate::view::TREE;
 use crate::view::status::Writing;
 

@@ -27,8 +27,7 @@ pub use asdf_file::array::{ByteOrder, Datatype, Field};
 use seekable::error::{Error, Kind, Result};
 use seekable::source::{MemorySource, Source};
 
-use seekable::content::Content;
-use seekable::content::read_exact_at;
+use seekable::content::{Content, read_exact_at};
 
 use crate::local::location::Location;
 use crate::named::{self, Named};

@@ -53,7 +53,7 @@ pub const REMOTE: [&str; 8] = [
 
 /// The refusal of an address, and of an option for servers, in a build without the feature `remote`.
 #[cfg(not(feature = "remote"))]
-pub(crate) const NO_SERVERS: &str = "this build reads no servers: build it with the feature `remote`";
+pub(crate) const NO_SERVERS: &str = "this program was built without servers (the feature `remote`); scripts/install builds one that reads them";
 
 /// Maximum of `padding=` in bytes.
 const MAX_PADDING: u64 = 1 << 30;

@@ -5,9 +5,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use seekable::error::{Error, Kind, Result};
 
-use super::cancel;
-use super::date;
 use super::stats::Counters;
+use super::{cancel, date};
 
 /// Limits of the pause before the first and the later retries.
 const MIN_PAUSE: Duration = Duration::from_millis(100);

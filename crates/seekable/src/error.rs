@@ -5,9 +5,8 @@
 
 mod shown;
 
-use std::fmt;
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{fmt, io};
 
 pub use shown::{beginning, columns, in_json, in_shell, is_unsafe, one_line, padded, printable, to_json};
 

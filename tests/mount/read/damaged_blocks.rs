@@ -16,7 +16,7 @@ fn a_block_of_an_impossible_size_is_listed_and_gives_eio() {
     fs::write(bench.source(), bytes).unwrap();
     let mounted = bench.run(["a.asdf", "mnt"]);
     let said = String::from_utf8(mounted.stderr).unwrap();
-    let (_, command) = said.trim_end().rsplit_once("this reads all of it: ").unwrap();
+    let (_, command) = said.trim_end().rsplit_once("this lists all damage: ").unwrap();
     let checked = bench.shell(command);
     assert!(mounted.status.success() && checked.status.code() == Some(1), "{said} {checked:?}");
     let daemon = Daemon::of(&bench.mountpoint());

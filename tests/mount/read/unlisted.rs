@@ -3,12 +3,11 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::fs;
-use std::io;
 use std::path::Path;
 use std::process::{Command, Output};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::{fs, io};
 
 use crate::on_servers::{errno, mount, run};
 use common::asdf::{AsdfBuilder, Block, Index, sample};

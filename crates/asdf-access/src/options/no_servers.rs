@@ -30,5 +30,5 @@ pub(super) fn set(_: &mut RemoteOptions, name: &str, _: &[u8]) -> Result<()> {
 }
 
 pub(super) fn take_cache_size(options: &mut RemoteOptions, value: &[u8]) -> Result<()> {
-    take(options, "remote-cache", value)
+    set(options, "remote-cache", value)
 }

@@ -9,11 +9,9 @@ use seekable::content::Content;
 use seekable::error::Result;
 use seekable::source::{Source, SourceStat};
 
-use super::arrays;
-use super::check;
 use super::head::NAME;
-use super::image_facts;
 use super::view::{AsdfFile, View};
+use super::{arrays, check, image_facts};
 use crate::container::{
     ArrayFacts, ArrayPaths, Block, Container, Defect, FactValue, Footprint, Verified, Views,
 };

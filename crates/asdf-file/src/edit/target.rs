@@ -16,14 +16,13 @@ use super::apply::{Done, SaveJob, Stopped};
 use super::context::DeviceLimits;
 use super::index::{Indexed, Tail};
 use super::layout::{Layout, version};
-use super::lock;
 use super::opened::{Opened, Patience, check_rights, open_locked};
 use super::plan::PlannedChange;
 use super::recover::{By, Claim, is_left, recover};
 use super::recovery::Recovered;
 use super::refusal::{CONFLICT, GONE};
 use super::sidecar::HeldSource;
-use super::{Applied, SaveOptions, tail};
+use super::{Applied, SaveOptions, lock, tail};
 use crate::container::text_version::TextVersion;
 
 mod leased;

@@ -6,8 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::samples::Dice;
 use super::*;
-use crate::content::Soundness;
-use crate::content::Text;
+use crate::content::{Soundness, Text};
 use crate::decode::{GRANULE, WHOLE};
 
 const CODECS: [&str; 10] = [

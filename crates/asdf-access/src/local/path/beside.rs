@@ -18,11 +18,10 @@ use seekable::error::{Error, Kind, Result};
 use seekable::source::{FileSource, Reach, Source, Surroundings};
 use seekable::workers::while_waiting;
 
-use crate::local::acl;
 use crate::local::at::{HOLD, READ, open_as, stat_of, step_up};
-use crate::local::mounts;
 use crate::local::path::LocalPath;
 use crate::local::stat::{FileKind, Stat};
+use crate::local::{acl, mounts};
 
 /// Flags to open any file at a path as an `O_PATH` descriptor, which holds it without reading it.
 const HOLD_ANY: OFlags = HOLD.difference(OFlags::DIRECTORY).difference(OFlags::NOFOLLOW);

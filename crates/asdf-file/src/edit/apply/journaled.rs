@@ -6,15 +6,14 @@ use std::time::Duration;
 use seekable::source::Identity;
 use seekable::source::storage::{Extent, Extents, Storage, Watch};
 
-use super::super::SavePlan;
 use super::super::half_saved::{HalfSaved, SourceState};
 use super::super::image::Image;
 use super::super::journal::{DIGEST, Header, Journal, Method, Range, Writer, first_bytes, may_begin};
 use super::super::layout::version;
-use super::super::mark;
 use super::super::recover::check_believed;
 use super::super::saver::Saver;
 use super::super::sidecar::{JournalPlace, Sidecars, elsewhere, nowhere};
+use super::super::{SavePlan, mark};
 use super::confirm::Unconfirmed;
 use super::ranges::{View, differing};
 use super::{Done, PIECE, SaveJob, Stopped, unsuited, unsuited_or_failed};

@@ -6,9 +6,8 @@ use asdf_tree::yaml::event::{Failure, Mark};
 use asdf_tree::yaml::survey::{Broken, Paths, Root, Wrong};
 
 use super::arrays::{ArrayNode, TreeFacts};
-use super::lost;
 use super::prologue::{Prologue, words};
-use super::{BlockSizes, Class, Draft, Fault, Judgement, Old, offset};
+use super::{BlockSizes, Class, Draft, Fault, Judgement, Old, lost, offset};
 use crate::asdf::ndarray::{Ndarray, Source};
 
 /// Maximum nesting that Python asdf can read. It makes 4 nested calls for each level, and Python allows

@@ -15,11 +15,10 @@ use asdf_tree::yaml::scalar::{self, Type};
 use asdf_tree::yaml::survey::leaves::is_complex;
 use asdf_tree::yaml::survey::{NodeContent, TreeNode};
 
-use super::blank;
 use super::card::{self, Cards};
-use super::image;
 use super::required::{Must, Reading};
 use super::table::{ArrayColumn, Table};
+use super::{blank, image};
 
 /// Prefixes of the node's tag: the standard's, and asdf-astropy's.
 const TAGS: [&str; 2] = ["tag:stsci.edu:asdf/fits/fits-", "tag:astropy.org:astropy/fits/fits-"];

@@ -16,13 +16,12 @@ use asdf_tree::limits::{MAX_DESCRIBED, MAX_MADE, MAX_NOTES};
 use asdf_tree::yaml::event::Mark;
 use asdf_tree::yaml::survey::{Alias, PathId, Paths, Step, Survey, TreeNode, WantedNode};
 
-use super::blank;
 use super::document::{self, Document};
 use super::elsewhere::{self, FilePaths, MAX_NAMES};
 use super::headers::{self, ImageHeader};
-use super::image;
 use super::table::{ArrayColumn, Table};
 use super::wcs::{self, Wcs};
+use super::{blank, image};
 
 /// The name of the file of a table that is the root.
 pub(super) const ROOT: &str = "tree";

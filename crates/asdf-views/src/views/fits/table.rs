@@ -11,9 +11,8 @@ use seekable::content::Content;
 use seekable::error::{Error, Result};
 
 use super::blank::{self, Null};
-use super::card;
-use super::image;
 use super::required::{Must, Reading};
+use super::{card, image};
 
 /// Maximum length of a vector, or of the rows of a matrix, in a column.
 const MAX_VECTOR: u64 = 4;

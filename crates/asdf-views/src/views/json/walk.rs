@@ -4,11 +4,10 @@ use asdf_tree::yaml::document::{Id, Kind, RunEvent};
 use asdf_tree::yaml::event::Style;
 use seekable::error::Result;
 
-use super::Tree;
 use super::members::target;
 use super::output::JsonOutput;
 use super::pointers::Pointers;
-use super::scalar;
+use super::{Tree, scalar};
 
 /// Number of bytes after which a piece ends.
 const PIECE: usize = 32 << 10;

@@ -21,9 +21,8 @@ use std::ops::Range;
 
 use super::filter::{self, FilterStep};
 use super::header::{Header, Special};
-use super::inner;
 use super::scratch::{Scratch, SplitReader, cut_off, fill, placed};
-use super::shuffle;
+use super::{inner, shuffle};
 use crate::content::Content;
 use crate::error::{Error, Result};
 

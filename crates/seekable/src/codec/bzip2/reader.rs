@@ -13,8 +13,7 @@ use super::table::Bzip2Table;
 use crate::cache::{Reservation, Task};
 use crate::codec::bunzip::{Block, Candidates, Decoder, Fault, Magic};
 use crate::codec::seek::SegmentReader;
-use crate::decode::Depth;
-use crate::decode::GRANULE;
+use crate::decode::{Depth, GRANULE};
 use crate::error::Result;
 
 /// Usual memory of a decoder in bytes.

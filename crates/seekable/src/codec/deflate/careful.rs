@@ -1,8 +1,9 @@
 //! The careful loop, which decodes one symbol at a time with all checks. It runs near the end of the input or
 //! of the room, and at errors.
 
-use super::alphabet::{END, EXCEPTION, MAX_LENGTH, SUBTABLE, bytes, choosing_bits, total_bits};
-use super::alphabet::{distance, length, literals_in};
+use super::alphabet::{
+    END, EXCEPTION, MAX_LENGTH, SUBTABLE, bytes, choosing_bits, distance, length, literals_in, total_bits,
+};
 use super::bits::{Bits, low};
 use super::fault::{Reason, Wrong};
 use super::huffman::{Codes, DISTANCE_BITS, DISTANCE_TABLE, LITERAL_BITS, LITERAL_TABLE};

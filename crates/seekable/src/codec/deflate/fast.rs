@@ -10,9 +10,9 @@
 //! several entries per iteration. Anything unusual is left to `careful.rs`, at the first bit of its entry.
 
 use super::WINDOW;
-use super::alphabet::{END, EXCEPTION, MAX_LENGTH, SUBTABLE};
 use super::alphabet::{
-    bytes, choosing_bits, distance, is_literals, length, length_mask, literals_in, total_bits,
+    END, EXCEPTION, MAX_LENGTH, SUBTABLE, bytes, choosing_bits, distance, is_literals, length, length_mask,
+    literals_in, total_bits,
 };
 use super::bits::{Bits, low};
 use super::huffman::{Codes, DISTANCE_BITS, DISTANCE_TABLE, LITERAL_BITS, LITERAL_TABLE};

@@ -2,14 +2,13 @@
 
 use super::alphabet::MAX_LENGTH;
 use super::bits::Bits;
-use super::careful;
-use super::fast;
 use super::fault::{Cause, Fault, Reason, Wrong};
 use super::header::{self, HEADER_BYTES, KIND_BITS, Lengths};
 use super::huffman::Codes;
 use super::input::Input;
 use super::output::{Match, OutputBuffer};
 use super::symbol::OutputSymbol;
+use super::{careful, fast};
 use crate::content::Content;
 
 /// Minimum number of input bytes that the loops are given, unless the input ends before.

@@ -17,8 +17,7 @@ use super::block::{self, Block};
 use super::scout::{HEADER, PieceStart, Scout, StoredPiece, StreamSizes};
 use super::whole;
 use crate::content::{Content, on_server};
-use crate::decode::Decoder;
-use crate::decode::{Chunk, Chunks};
+use crate::decode::{Chunk, Chunks, Decoder};
 use crate::error::{Error, Kind, Result};
 
 /// Bytes read at a time to get headers: the headers of small pieces are read together.

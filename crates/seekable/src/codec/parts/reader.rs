@@ -6,8 +6,7 @@ use std::sync::Arc;
 use super::{PartDecoder, PartTable, Parts, StreamPart};
 use crate::cache::{Reservation, Task};
 use crate::codec::seek::SegmentReader;
-use crate::decode::Depth;
-use crate::decode::{GRANULE, WHOLE};
+use crate::decode::{Depth, GRANULE, WHOLE};
 use crate::error::Result;
 
 /// A decoder of parts in order, from any part on.

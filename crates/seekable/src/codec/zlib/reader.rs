@@ -11,11 +11,12 @@ use std::sync::Arc;
 use super::ahead::{self, QueuedSegment, SegmentQueue, SpanTask, Threads};
 use super::checkpoint::PackedCheckpoint;
 use super::table::ZlibTable;
-use crate::codec::deflate::{Block, Checkpoint, Ending, Fault, Inflate, Pass, Piece, Position};
-use crate::codec::deflate::{PieceRequest, Resolver, Stop, WINDOW, zlib};
+use crate::codec::deflate::{
+    Block, Checkpoint, Ending, Fault, Inflate, Pass, Piece, PieceRequest, Position, Resolver, Stop, WINDOW,
+    zlib,
+};
 use crate::codec::seek::SegmentReader;
-use crate::decode::Depth;
-use crate::decode::GRANULE;
+use crate::decode::{Depth, GRANULE};
 use crate::error::{Error, Result};
 
 /// Memory of a pass in bytes.
