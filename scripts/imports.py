@@ -14,102 +14,24 @@ import re
 import sys
 from pathlib import Path
 
-# For each crate the allowed imports of each module, which form no circle.
-ALLOWED = {
-    "src": {
-        "cli": "catalog check daemon exit files log look text_diff",
-        "look": "daemon exit log progress vfs",
-        "daemon": "exit fuse log vfs",
-        "fuse": "overlay vfs",
-        "vfs": "mounted overlay view",
-        "overlay": "mounted view",
-        "mounted": "view",
-        "check": "files log progress",
-        "catalog": "files log progress",
-        "files": "",
-        "view": "",
-        "progress": "",
-        "log": "",
-        "exit": "",
-        "text_diff": "",
-    },
-    "crates/asdf-access/src": {
-        "library": "local named options",
-        "named": "options",
-        "options": "",
-        "local": "",
-    },
-    # One subject: only circles are forbidden.
+# The modules of each crate, in layers: a module imports those after it, and none before it. The crate of the servers is
+# one subject: only circles are forbidden.
+LAYERS = {
+    "src": "cli look daemon catalog check files fuse vfs overlay mounted view progress log exit text_diff",
+    "crates/asdf-access/src": "library local named options",
     "crates/asdf-remote/src": None,
-    "crates/asdf-views/src": {
-        "format": "parquet views",
-        "views": "parquet picture",
-        "info": "format parquet picture",
-        "parquet": "",
-        "picture": "",
-    },
-    "crates/asdf-file/src": {
-        "edit": "asdf container history",
-        "asdf": "array container folder",
-        "container": "array folder generated",
-        "generated": "folder",
-        "array": "",
-        "folder": "",
-        "history": "time",
-        "time": "",
-    },
-    "crates/asdf-tree/src": {
-        "product": "limits yaml",
-        "yaml": "limits",
-        "limits": "",
-    },
-    "crates/seekable/src": {
-        "codec": "cache content decode error",
-        "decode": "cache content error sync workers",
-        "cache": "content error sync user_dirs workers",
-        "source": "error user_dirs workers",
-        "user_dirs": "error",
-        "sync": "",
-        "workers": "",
-        "error": "",
-        "content": "error source",
-    },
+    "crates/asdf-views/src": "info format views parquet picture",
+    "crates/asdf-file/src": "edit asdf container generated array folder history time",
+    "crates/asdf-tree/src": "product yaml limits",
+    "crates/seekable/src": "codec decode cache content source user_dirs sync workers error",
 }
 
-# The allowed imports among the modules within a module. The module itself, in whose file they are listed, may
-# import all of them, and none of them imports it. The line VIEWS is for modules that are not in the table: none
-# of the others imports them.
-VIEWS = ""
-ALLOWED_WITHIN = {
-    ("crates/asdf-views/src", "views"): {
-        VIEWS: "same_paths",
-        "same_paths": "",
-    },
-    ("crates/asdf-file/src", "asdf"): {
-        "container": "arrays check head image_facts view",
-        "image_facts": "arrays view",
-        "sources": "ndarray view",
-        "arrays": "computed external in_fits ndarray units view",
-        "view": "computed external head in_fits kept_document ndarray stored",
-        "in_fits": "head ndarray",
-        "check": "defect ndarray stored",
-        "external": "stored",
-        "stored": "block chain checksum defect facts growth head header",
-        "block": "defect head header index",
-        "growth": "head header",
-        "head": "defect header index",
-        "chain": "quantize",
-        "checksum": "header",
-        "facts": "header",
-        "kept_document": "",
-        "computed": "",
-        "defect": "",
-        "header": "",
-        "index": "",
-        "ndarray": "",
-        "quantize": "",
-        "units": "",
-    },
+# The modules within a module, in layers, too. The module itself, in whose file they are listed, may import all of them,
+# and none of them imports it. Those that are not named here import only those that are.
+LAYERS_WITHIN = {
+    ("crates/asdf-views/src", "views"): "same_paths",
+    ("crates/asdf-file/src", "asdf"): "container image_facts sources arrays view in_fits check external stored block growth "
+    "head chain checksum facts kept_document computed defect header index ndarray quantize units",
 }
 
 
@@ -264,9 +186,9 @@ def among_siblings(arrows):
     return lifted
 
 
-def wrong_within(outer, allowed, arrows):
-    """Returns the forbidden imports among the modules within a module, and the allowed ones that do not occur."""
-    depth, name, unused = len(outer), "::".join, {row: set(others.split()) for row, others in allowed.items()}
+def wrong_within(outer, layers, arrows):
+    """Returns the forbidden imports among the modules within a module."""
+    depth, name, layers = len(outer), "::".join, layers.split()
     for module, targets in sorted(arrows.items()):
         for target in sorted(targets):
             if not module or not target or module[:depth] != outer or target[:depth] != outer or module == outer:
@@ -274,18 +196,9 @@ def wrong_within(outer, allowed, arrows):
             if target == outer:
                 yield f"{name(module)} may not import {name(outer)}, which assembles it"
             elif module[depth] != target[depth]:
-                row = module[depth] if module[depth] in allowed else VIEWS
-                if target[depth] not in allowed.get(row, "").split():
+                later = layers[layers.index(module[depth]) + 1:] if module[depth] in layers else layers
+                if target[depth] not in later:
                     yield f"{name(module)} may not import {name(target)}"
-                unused.get(row, set()).discard(target[depth])
-    for row, others in unused.items():
-        for other in sorted(others):
-            yield f"{row or 'no view'} imports {other} no longer: remove it from the table"
-
-
-def circles_of(allowed):
-    """Returns the circles in a table of allowed imports."""
-    return circles({(module,): [(other,) for other in others.split()] for module, others in allowed.items()})
 
 
 def check(src):
@@ -297,12 +210,10 @@ def check(src):
             for target, names in sorted(targets.items()):
                 print(f"{name(module)} -> {name(target)}: {', '.join(sorted(names))}")
         return
-    tables = {} if ALLOWED[src] is None else {(): ALLOWED[src]}
-    tables.update({(outer,): allowed for (of, outer), allowed in ALLOWED_WITHIN.items() if of == src})
-    for outer, allowed in tables.items():
-        yield from dict.fromkeys(wrong_within(outer, allowed, arrows))
-        for circle in circles_of(allowed):
-            yield f"the table of {name(outer) or src} has a circle: {', '.join(map(name, circle))}"
+    tables = {(): LAYERS[src]} if LAYERS[src] else {}
+    tables.update({(outer,): layers for (crate, outer), layers in LAYERS_WITHIN.items() if crate == src})
+    for outer, layers in tables.items():
+        yield from dict.fromkeys(wrong_within(outer, layers, arrows))
     for imported in (arrows, among_siblings(arrows)):
         for circle in circles(imported):
             yield "a circle of imports:"
@@ -312,7 +223,7 @@ def check(src):
 
 
 def main():
-    wrong = [line for src in ALLOWED for line in check(src)]
+    wrong = [line for src in LAYERS for line in check(src)]
     print("\n".join(wrong), end="\n" if wrong else "", file=sys.stderr)
     return 1 if wrong else 0
 
