@@ -3,6 +3,10 @@
 //! An address must not be shown as the user wrote it, because it may contain a password or a signature:
 //! [`shown`] leaves them out.
 
+// Compiled for tests, too, as scripts/test builds with servers only.
+#[cfg(all(test, feature = "remote"))]
+#[allow(dead_code, unreachable_pub)] // for the build without servers
+mod no_servers;
 #[cfg_attr(not(feature = "remote"), path = "named/no_servers.rs")]
 mod servers;
 

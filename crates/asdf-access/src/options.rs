@@ -5,6 +5,10 @@
 
 mod list;
 mod names;
+// Compiled for tests, too, as scripts/test builds with servers only.
+#[cfg(all(test, feature = "remote"))]
+#[allow(dead_code, unreachable_pub)] // for the build without servers
+mod no_servers;
 #[cfg_attr(not(feature = "remote"), path = "options/no_servers.rs")]
 mod servers;
 pub mod shown;
@@ -52,7 +56,7 @@ pub const REMOTE: [&str; 8] = [
 ];
 
 /// The refusal of an address, and of an option for servers, in a build without the feature `remote`.
-#[cfg(not(feature = "remote"))]
+#[cfg(any(test, not(feature = "remote")))]
 pub(crate) const NO_SERVERS: &str = "this program was built without servers (the feature `remote`); scripts/install builds one that reads them";
 
 /// Maximum of `padding=` in bytes.

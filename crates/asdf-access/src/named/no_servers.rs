@@ -54,3 +54,17 @@ impl UrlOpener for Servers {
         Err(refusal())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_refused() {
+        assert!(Address::has_scheme("S3") && !Address::has_scheme("file"));
+        let error = Address::parse("https://host/x").unwrap_err();
+        assert_eq!((error.kind(), error.message().as_ref()), (Kind::Unsupported, NO_SERVERS));
+        let servers = Servers::new(&RemoteOptions::default(), &Arc::new(Cache::new(1 << 20)));
+        assert_eq!(servers.open("https://host/x").unwrap_err().kind(), Kind::Unsupported);
+    }
+}

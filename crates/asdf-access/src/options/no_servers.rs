@@ -32,3 +32,18 @@ pub(super) fn set(_: &mut RemoteOptions, name: &str, _: &[u8]) -> Result<()> {
 pub(super) fn take_cache_size(options: &mut RemoteOptions, value: &[u8]) -> Result<()> {
     set(options, "remote-cache", value)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_option_for_servers_is_refused() {
+        let mut options = RemoteOptions::default();
+        for refused in [set(&mut options, "region", b"eu-west-1"), take_cache_size(&mut options, b"2G")] {
+            let error = refused.unwrap_err();
+            assert!(error.kind() == Kind::Usage && error.message().contains(NO_SERVERS), "{error}");
+        }
+        assert_eq!(options, RemoteOptions::default());
+    }
+}
