@@ -83,6 +83,7 @@ fn an_edited_text_is_kept_and_not_saved() {
     assert_eq!(status, 0, "{said}");
     assert!(diff.contains("+object: {exposure: 1200.0, filter: B"), "{diff}");
     let kept = said.lines().find_map(|line| line.split_once("the text is kept in ")).unwrap().1;
+    let (kept, _) = kept.split_once("; to save it: ").unwrap();
     assert!(fs::read_to_string(kept).unwrap().contains("filter: B"));
     let (status, _, said) = dry(&bench, "EDITOR=true asdf-mount --edit --dry-run a.asdf");
     assert_eq!((status, &*said), (0, "asdf-mount: a.asdf: not changed\n"));
@@ -120,6 +121,7 @@ fn of_a_mounted_file_it_checks_what_a_save_would() {
     );
     assert!(said.contains("its source is block 9, and the file has blocks 0 to 2"), "{said}");
     let kept = said.lines().find_map(|line| line.split_once("the text is kept in ")).unwrap().1;
+    let (kept, _) = kept.split_once("; to save it: ").unwrap();
     assert!(fs::read_to_string(kept).unwrap().contains("source: 9"));
     // Lost parts are restored, as by the mount.
     let (status, diff, said) = dry(&bench, &edit("/^%TAG/d"));

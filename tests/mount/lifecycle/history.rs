@@ -68,7 +68,7 @@ fn the_last_save_is_shown_and_taken_back() {
     runs(
         r#"
         tree >0
-        asdf-mount --log a.asdf >log 2>&1; test ! -s log
+        asdf-mount --log a.asdf >log 2>said; test ! -s log; grep -q 'a.asdf: has no saves in its history' said
         not asdf-mount --undo a.asdf 2>said; grep -q 'a.asdf: has no saves in its history' said
         save one; tree >1
         EDITOR="sed -i s/one/two/" asdf-mount --edit a.asdf; tree >2
@@ -83,6 +83,8 @@ fn the_last_save_is_shown_and_taken_back() {
         tree | cmp - 1
         asdf-mount -q --undo a.asdf >said; test ! -s said
         tree | cmp - 2
+        not asdf-mount --undo a.asdf 2 2>said
+        grep -q 'not changed: the text before the last 2 saves is the present one' said
         count 4
         asdf-mount --log a.asdf | head -n 1 | grep -q 'asdf-mount --undo$'
         asdf-mount --log --json a.asdf >json

@@ -170,7 +170,7 @@ fn failures_leave_nothing() {
         chmod 755 killer
         refused 'FUSERMOUNT_PATH is /etc/passwd: permission denied' env FUSERMOUNT_PATH=/etc/passwd asdf-mount a.asdf home/new
         refused 'was killed by signal 9' env FUSERMOUNT_PATH=$T/killer asdf-mount a.asdf home/new
-        refused 'asdf-mount --ls, --cat, or --extract FILE -C DIR, such as /tmp' env FUSERMOUNT_PATH=/nowhere asdf-mount a.asdf home/new
+        refused 'asdf-mount --ls, --cat, or --extract FILE -C /tmp' env FUSERMOUNT_PATH=/nowhere asdf-mount a.asdf home/new
         # Lustre is not on the list of fusermount3.
         printf '#!/bin/sh\necho "fusermount3: mounting over filesystem type 0x0bd00bd0 is forbidden" >&2; exit 1\n' >lustre
         chmod 755 lustre
