@@ -1,10 +1,12 @@
 //! Changes the source itself after the journal is durable.
 
 use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use seekable::source::Identity;
 use seekable::source::storage::{Extent, Extents, Storage, Watch};
+use seekable::sync::locked;
 
 use super::super::half_saved::{HalfSaved, SourceState};
 use super::super::image::Image;
@@ -21,6 +23,9 @@ use super::{Done, PIECE, SaveJob, Stopped, unsuited, unsuited_or_failed};
 /// The least free space for overwriting on a copy-on-write file system: with less it may run out of room for
 /// its own tables.
 const MIN_ROOM: u64 = 16 << 20;
+/// Held while a file is overwritten where room is short. Saves at once would take it from each other after they have
+/// looked.
+static WHERE_ROOM_IS_SHORT: Mutex<()> = Mutex::new(());
 /// The number of attempts to create a journal while another program has its own there, and the pause between them.
 const JOURNAL_ATTEMPTS: usize = 100;
 const JOURNAL_PAUSE: Duration = Duration::from_millis(10);
@@ -35,6 +40,7 @@ impl<S: Storage> SaveJob<'_, S> {
             return Err(unsuited("the text does not fit before the first block"));
         }
         let bytes = self.change.head_to + self.change.tail.len() as u64;
+        let _alone = self.alone_where_room_is_short();
         if self.is_short_of_room(bytes.saturating_mul(4)) {
             return Err(unsuited("the file system may have too little room to write over the file"));
         }
@@ -47,6 +53,11 @@ impl<S: Storage> SaveJob<'_, S> {
             }
             Err(stopped) => Err(self.abandon(written, stopped)),
         }
+    }
+
+    /// Waits until no other save overwrites a file, unless there is room for several.
+    fn alone_where_room_is_short(&self) -> Option<MutexGuard<'static, ()>> {
+        self.is_short_of_room(4 * MIN_ROOM).then(|| locked(&WHERE_ROOM_IS_SHORT))
     }
 
     /// True if overwriting this many bytes of the source, or undoing that, may fail for lack of space.
@@ -78,6 +89,7 @@ impl<S: Storage> SaveJob<'_, S> {
     /// Writes an image of the new file, then writes the source anew from it.
     pub(super) fn rewrite(&self) -> Result<Unconfirmed<S>, Stopped> {
         let mut tried = Vec::new();
+        let _alone = self.alone_where_room_is_short();
         for place in self.held.places() {
             match self.make_image(place) {
                 Ok((image, file)) => return self.rewrite_from(image, file),
