@@ -3,12 +3,12 @@
 //! * [`asdf`]: a builder of ASDF files, intact or damaged, with the data that a reader must find. The builder
 //!   does not use the library, because the library's results are compared with it.
 //! * [`blosc2_builder`]: a builder of Blosc2 chunks and frames.
-//! * [`bloscpack`]: a builder of Bloscpack files.
+//! * [`bloscpack_builder`]: a builder of Bloscpack files.
 //! * [`case`]: one file with two blocks, mounted for writing.
 //! * [`daemon`]: a directory with a file, and the program run on it.
 //! * [`dice`]: reproducible random numbers.
 //! * [`disk`]: a separate file system.
-//! * [`gsd`]: a builder of GSD files.
+//! * [`gsd_builder`]: a builder of GSD files.
 //! * [`encode`]: stored forms of a block's data, one for each codec and dialect.
 //! * [`mount`]: a mount that cleans up after itself.
 //! * [`namespace`]: shell scripts in a mount namespace of their own.

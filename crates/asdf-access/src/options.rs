@@ -57,7 +57,8 @@ pub const REMOTE: [&str; 8] = [
 
 /// The refusal of an address, and of an option for servers, in a build without the feature `remote`.
 #[cfg(any(test, not(feature = "remote")))]
-pub(crate) const NO_SERVERS: &str = "this program was built without servers (the feature `remote`); scripts/install builds one that reads them";
+pub(crate) const NO_SERVERS: &str = "this program was built without servers (the feature `remote`); \
+                                      scripts/install builds one that reads them";
 
 /// Maximum of `padding=` in bytes.
 const MAX_PADDING: u64 = 1 << 30;

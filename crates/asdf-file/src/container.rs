@@ -9,6 +9,7 @@ pub mod text_version;
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use asdf_tree::product::FileSummary;
 use asdf_tree::yaml::document::Document;
@@ -38,12 +39,17 @@ pub struct Context {
     pub web: Option<Arc<dyn UrlOpener>>,
     /// True if few facts of each file are read, so that a request to a server to prove its index is not worth it.
     pub spares_requests: bool,
+    /// The time for which a host that did not answer is not asked for other files.
+    pub silence: Duration,
 }
+
+/// The time for which a host that did not answer is not asked again, outside of tests.
+const SILENCE: Duration = Duration::from_secs(10);
 
 impl Context {
     /// Creates a context in which files may only refer to files of their own directory.
     pub fn new(cache: Arc<Cache>) -> Self {
-        Self { cache, reach: Reach::default(), web: None, spares_requests: false }
+        Self { cache, reach: Reach::default(), web: None, spares_requests: false, silence: SILENCE }
     }
 }
 

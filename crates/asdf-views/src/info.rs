@@ -8,7 +8,6 @@
 //! | [`describe`] | a value in words |
 //! | [`leaves`] | the scalars of a tree with their paths |
 //! | [`outline`] | the tree, one line a key |
-//! | [`mod@summary`] | the facts that say which file it is: product, instrument, filter, date |
 //! | [`page`] | `index.html` |
 //! | [`line`](mod@line) | a line of styled text, cut to the width of the terminal |
 

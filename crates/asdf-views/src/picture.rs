@@ -1,4 +1,4 @@
-//! Pictures in memory: decoded from the files of [`png`](crate::picture::png), scaled, and encoded.
+//! Pictures in memory: drawn, scaled, and encoded.
 
 pub(crate) mod file;
 pub(crate) mod png;

@@ -11,9 +11,9 @@ use seekable::error::{Error, Result};
 /// Bytes read at once.
 const PIECE: usize = 1 << 20;
 
-/// The progress of a check, as somebody may want to see it.
+/// A display of the progress of a check.
 pub trait CheckProgress {
-    /// True if anybody sees it; otherwise the number of bytes to read is not determined.
+    /// True if it is shown. If not, the number of bytes to read is not determined.
     fn is_visible(&self) -> bool {
         false
     }
@@ -25,7 +25,7 @@ pub trait CheckProgress {
     fn add(&self, bytes: u64);
 }
 
-/// Nobody sees the progress.
+/// Shows nothing.
 impl CheckProgress for () {
     fn file(&self, _: &Path, _: u64) {}
 

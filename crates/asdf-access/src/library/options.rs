@@ -39,7 +39,7 @@ impl OpenOptions {
     /// only a mount have no effect.
     ///
     /// # Errors
-    /// [`Kind::Usage`](::Kind::Usage), with the name of the wrong option.
+    /// [`Kind::Usage`](crate::Kind::Usage), with the name of the wrong option.
     pub fn parse(options: &str) -> Result<Self> {
         Self::of(&Options::parse([&options.into()])?)
     }

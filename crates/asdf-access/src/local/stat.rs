@@ -48,7 +48,7 @@ impl FileKey {
 pub struct Stat {
     /// The type of the file.
     pub kind: FileKind,
-    /// What tells it from all other files.
+    /// The identity of the file.
     pub key: FileKey,
     /// Size and version.
     pub source: SourceStat,

@@ -127,7 +127,7 @@ pub struct KnownOption {
     pub name: &'static str,
     /// Notation of the option's value, as in [`Row::shown`]; `None` if the option takes no value.
     value: Option<&'static str>,
-    /// What the option does.
+    /// The effect of the option.
     pub what: &'static str,
 }
 

@@ -1,4 +1,5 @@
-//! Stands in for the options for servers if the crate is built without the feature `remote`: all are refused.
+//! Stands in for the options for servers if the crate is built without the feature `remote`: those with a value are
+//! refused, and the others have no effect.
 
 use std::path::PathBuf;
 

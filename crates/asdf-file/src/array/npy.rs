@@ -66,7 +66,7 @@ pub fn file(array: Array) -> Result<Arc<dyn Content>> {
 /// Makes the file of an array of little-endian elements in C order.
 ///
 /// # Errors
-/// See [`file`].
+/// See [`file()`].
 pub fn little_endian(
     datatype: impl Into<Datatype>,
     shape: Vec<u64>,

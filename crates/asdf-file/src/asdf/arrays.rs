@@ -20,7 +20,7 @@ use asdf_tree::limits::MAX_NOTES;
 use seekable::content::Content;
 use seekable::error::{self, Error, Result};
 
-use super::view::{AsdfFile, Collector, Directory, SILENT, View};
+use super::view::{AsdfFile, Collector, Directory, View};
 use crate::container::Defect;
 use crate::folder::path_dir::{Item, PathDir};
 use crate::folder::{Attributes, File, Node};
@@ -91,7 +91,7 @@ impl Resolved {
         }
         // Other threads do not wait for an attempt.
         let Ok(mut tried) = last.tried.try_lock() else { return last };
-        if tried.elapsed() < SILENT || last.later.get().is_some() {
+        if tried.elapsed() < file.context.silence || last.later.get().is_some() {
             return last.last();
         }
         let new = Self::new(file, surveyed);

@@ -26,7 +26,7 @@ pub struct Remade<T: Any + Send + Sync> {
 }
 
 impl<T: Any + Send + Sync> Remade<T> {
-    /// Makes a place for a value, which nobody has made yet.
+    /// Makes a place for a value that is made later.
     pub fn new(cache: &Arc<Cache>) -> Self {
         Self { cache: cache.clone(), id: cache.id(), used: Mutex::default() }
     }

@@ -9,7 +9,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use asdf_tree::yaml::event::Mark;
 use asdf_tree::yaml::survey::{PathId, Paths, Survey, WantedNode};
@@ -32,8 +32,6 @@ const KEPT: usize = 64;
 /// Maximum number of other files on servers that are asked for, for one tree: all, and those of a host.
 pub(crate) const MAX_ON_SERVERS: usize = 128;
 const MAX_PER_HOST: usize = 64;
-/// The time for which a host that did not answer is not asked for other files.
-pub const SILENT: Duration = if cfg!(test) { Duration::from_millis(50) } else { Duration::from_secs(10) };
 
 /// A view of ASDF files. It has no data of its own: results are kept in the file ([`AsdfFile::computed`]).
 pub trait View: Sync + fmt::Debug {
@@ -106,7 +104,7 @@ pub trait Collector {
     fn on_node(&mut self, paths: &Paths, node: &WantedNode<'_>, unfit: Unfit<'_>);
 
     /// Returns the arrays that are described beside their nodes instead of within them, in the node that
-    /// [`take`](Self::take) got last. The node of such an array is only a tag. Its mark is returned, too.
+    /// [`take`](Self::on_node) got last. The node of such an array is only a tag. Its mark is returned, too.
     fn bare_arrays(&mut self) -> Vec<(Mark, Ndarray)> {
         Vec::new()
     }
@@ -292,7 +290,7 @@ impl AsdfFile {
 
     /// True if a host did not answer a moment ago, so that it is not asked now.
     fn is_silent(&self, host: &str) -> bool {
-        lock(&self.externals.silent).get(host).is_some_and(|since| since.elapsed() < SILENT)
+        lock(&self.externals.silent).get(host).is_some_and(|since| since.elapsed() < self.context.silence)
     }
 
     /// True if a request to a server is needed to open the file that a URI names.

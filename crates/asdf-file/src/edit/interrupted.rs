@@ -45,7 +45,7 @@ pub fn recover(target: &SaveTarget) -> Result<Recovered> {
 ///
 /// # Errors
 ///
-/// As for [`recover`].
+/// As for [`recover()`].
 pub fn recover_by_hand(target: &SaveTarget) -> Result<Recovered> {
     recover_by(target, By::Hand, Patience::ForSave)
 }

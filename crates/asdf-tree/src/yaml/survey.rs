@@ -95,7 +95,7 @@ pub struct TextSurvey {
     pub root: Option<Root>,
     /// The greatest nesting of collections, and its first offset in the text.
     pub depth: (usize, u64),
-    /// Problems in the order of the text, at most [`MAX_NOTES`].
+    /// Problems in the order of the text, at most [`MAX_NOTES`](crate::limits::MAX_NOTES).
     pub findings: Vec<Finding>,
     /// A sample of the nodes, with which a later text can be compared.
     pub sample: TextSample,

@@ -46,7 +46,7 @@ pub fn survey(
 
 struct NodeFinder<'d, 'w> {
     tree: ReadTree<'d>,
-    /// The place of the last node whose place was needed.
+    /// The place that was computed last.
     cursor: Cursor<'d>,
     wanted: Wanted<'w>,
     found: &'w mut dyn FnMut(&Paths, WantedNode<'_>),

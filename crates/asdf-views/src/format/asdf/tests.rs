@@ -1,8 +1,8 @@
 //! The list of views, and the example of `docs/adding-a-view.md`.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
-use asdf_file::asdf::view;
 use asdf_file::container::Views;
 use asdf_file::folder::{Dir, Node};
 use seekable::cache::Cache;
@@ -11,6 +11,9 @@ use seekable::error::{Error, Kind};
 use seekable::source::{MemorySource, UrlOpener};
 
 use super::*;
+
+/// The time for which a host that did not answer is not asked again.
+const SILENCE: Duration = Duration::from_millis(50);
 
 #[test]
 fn the_documents_name_each_view() {
@@ -91,7 +94,11 @@ fn a_server_is_asked_for_referred_files_when_arrays_are_listed_and_again_once_it
     let tree = "#ASDF 1.0.0\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\n\
                 r: [{$ref: 'http://h/1.asdf#/a'}, {$ref: 'http://h/2.asdf#/a'}]\n...\n";
     let server = Arc::new(Server::default());
-    let context = Context { web: Some(server.clone()), ..Context::new(Arc::new(Cache::new(1 << 20))) };
+    let context = Context {
+        web: Some(server.clone()),
+        silence: SILENCE,
+        ..Context::new(Arc::new(Cache::new(1 << 20)))
+    };
     let views: &[&dyn View] = &[&arrays::Arrays, &refs::Refs];
     let file = Arc::new(AsdfFile::open(Arc::new(MemorySource(tree.into())), &context, views).unwrap());
     let asked = || server.asked.load(Ordering::Relaxed);
@@ -109,7 +116,7 @@ fn a_server_is_asked_for_referred_files_when_arrays_are_listed_and_again_once_it
     assert!(array("0.npy").is_err() && array("1.npy").is_err());
     assert_eq!(asked(), 1);
     server.answers.store(true, Ordering::Relaxed);
-    std::thread::sleep(view::SILENT);
+    std::thread::sleep(SILENCE);
     assert!(!array("0.npy").unwrap().is_empty() && !array("1.npy").unwrap().is_empty());
     assert!(!array("0.npy").unwrap().is_empty());
 }
@@ -140,7 +147,11 @@ fn names_below_an_unreadable_reference_are_unknown_and_appear_once_it_can_be_rea
                 r1: {$ref: 'http://h/1.asdf#/tab'}\nr2: {$ref: 'http://h/1.asdf#/a'}\n\
                 in2: {$ref: '#/r1/x'}\nin3: {$ref: '#/in2'}\nall: {$ref: '#/r1'}\nno: {$ref: '#/none/x'}\n...\n";
     let server = Arc::new(Tables::default());
-    let context = Context { web: Some(server.clone()), ..Context::new(Arc::new(Cache::new(1 << 20))) };
+    let context = Context {
+        web: Some(server.clone()),
+        silence: SILENCE,
+        ..Context::new(Arc::new(Cache::new(1 << 20)))
+    };
     let views: &[&dyn View] = &[&arrays::Arrays];
     let file = Arc::new(AsdfFile::open(Arc::new(MemorySource(tree.into())), &context, views).unwrap());
     let arrays = dir(arrays::Arrays.node(&file));
@@ -164,7 +175,7 @@ fn names_below_an_unreadable_reference_are_unknown_and_appear_once_it_can_be_rea
     assert!(told().contains("in2 can't be read: ") && !told().contains("leaves out in2"), "{}", told());
 
     server.answers.store(true, Ordering::Relaxed);
-    std::thread::sleep(2 * view::SILENT);
+    std::thread::sleep(2 * SILENCE);
     assert_eq!(names(), "all in2.npy in3.npy r1 r2.npy");
     let below = dir(arrays.lookup("r1".as_ref()).unwrap());
     for (dir, name) in [(&below, "x.npy"), (&below, "y.npy"), (&arrays, "r2.npy")] {
