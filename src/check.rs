@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use asdf_access::files::{FilesToRead, Found};
 use asdf_access::library;
 use asdf_access::library::check::Findings;
 use asdf_access::named::Servers;
@@ -15,7 +16,6 @@ use seekable::error::{Error, Kind, Result, in_json, one_line};
 use seekable::source::BufferedSource;
 use serde::Serialize;
 
-use crate::files::{FilesToRead, Found};
 use crate::log::complain;
 use crate::progress::Progress;
 

@@ -29,6 +29,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use action::{ACTION, Action};
+use asdf_access::files::Found;
 use asdf_access::named;
 use asdf_file::container::{Container, Context};
 use asdf_file::edit::context::Validation;
@@ -45,7 +46,6 @@ use seekable::source::BufferedSource;
 use texts::{ABOUT, USAGE, sections};
 
 use crate::daemon::{self, MountPlan};
-use crate::files::Found;
 use crate::{check, exit, log};
 
 const PROGRAM: &str = "asdf-mount";

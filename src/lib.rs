@@ -1,12 +1,10 @@
 //! The program `asdf-mount`, as `main.rs`, the tests and the benches call it. Rust programs use the crate `asdf-access`.
 
-mod catalog;
 mod check;
 #[doc(hidden)]
 pub mod cli;
 mod daemon;
 mod exit;
-mod files;
 #[doc(hidden)]
 pub mod fuse;
 mod log;

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use asdf_access::CheckProgress;
+use asdf_access::files::{FilesToRead, Found};
 use asdf_access::options::RemoteOptions;
 use asdf_file::container::Context;
 use asdf_views::format;
@@ -19,7 +20,6 @@ use seekable::error::{Error, Kind, one_line};
 
 use super::Status;
 use super::summary::Summary;
-use crate::files::{FilesToRead, Found};
 use crate::progress::Progress;
 
 /// Cache budget in bytes, and the addition for each thread: twice the largest piece of work, as read-ahead

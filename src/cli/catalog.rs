@@ -1,17 +1,23 @@
-//! `--catalog`: its options.
+//! `--catalog`: its options, its progress and its summary.
+//!
+//! - `names`: reads the names of files from a file
 
-use std::io::{BufWriter, stdout};
+mod names;
+
+use std::io::{BufWriter, Write, stdout};
 use std::path::PathBuf;
 
+use asdf_access::CheckProgress;
+use asdf_access::catalog::{self, Request};
 use asdf_access::options::Options;
 use clap::Args;
-use seekable::error::Result;
+use seekable::error::{Kind, Result};
 
 use super::action::ACTION;
 use super::jobs::Jobs;
 use super::{DESCRIBE, any_path, usage};
-use crate::catalog::{self, Request};
-use crate::exit;
+use crate::progress::Progress;
+use crate::{exit, log};
 
 /// The options of the catalogue.
 #[derive(Debug, Args)]
@@ -42,16 +48,64 @@ impl Catalog {
         if paths.is_empty() && self.files_from.is_none() {
             return Err(usage("--catalog needs at least one FILE or directory, or --files-from"));
         }
-        let request = Request {
-            paths,
-            list: self.files_from,
-            has_nuls: self.null,
-            since: self.since,
-            jobs: jobs.given(),
-            quiet,
-            remote: options.remote,
-        };
-        let all_read = catalog::run(&request, &mut BufWriter::new(stdout().lock()))?;
-        Ok(if all_read { exit::OK } else { exit::UNREADABLE })
+        let list = self.files_from.as_deref().map(|list| names::open(list, self.null)).transpose()?;
+        let mut failed = None;
+        let named = paths.into_iter().map(Ok).chain(list.into_iter().flatten());
+        // The names end at the first error of the list.
+        let named = named.map_while(|name| match name {
+            Ok(name) => Some(name),
+            Err(error) => {
+                failed = Some(error);
+                None
+            }
+        });
+        let request = Request { since: self.since, jobs: jobs.given(), remote: options.remote };
+        let mut counts = Counts::default();
+        let written = write(named, &request, quiet, &mut counts);
+        let status = if counts.errors == 0 { exit::OK } else { exit::UNREADABLE };
+        match written {
+            // A reader that closes the pipe early, such as head, is no failure.
+            Err(error) if error.kind() == Kind::System(libc::EPIPE) => return Ok(status),
+            written => written?,
+        }
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        if !quiet {
+            let Counts { files: count, copied, errors } = counts;
+            let plural = if count == 1 { "" } else { "s" };
+            log::complain(format_args!("{count} file{plural}: {copied} unchanged, {errors} can't be read"));
+        }
+        Ok(status)
     }
+}
+
+#[derive(Default)]
+struct Counts {
+    files: u64,
+    copied: u64,
+    errors: u64,
+}
+
+/// Writes the lines to stdout, and shows the progress.
+fn write(
+    named: impl Iterator<Item = PathBuf>,
+    request: &Request,
+    quiet: bool,
+    counts: &mut Counts,
+) -> Result<()> {
+    let mut out = BufWriter::new(stdout().lock());
+    let progress = Progress::new(quiet);
+    let written = catalog::each(named, request, &mut |mut line| {
+        counts.files += 1;
+        counts.copied += u64::from(line.is_copy);
+        counts.errors += u64::from(line.is_error);
+        line.text.push(b'\n');
+        progress.file(&line.path, 0);
+        progress.add(line.text.len() as u64);
+        Ok(progress.hide_if_shared(|| out.write_all(&line.text))?)
+    });
+    progress.end();
+    written?;
+    Ok(out.flush()?)
 }

@@ -6,6 +6,7 @@ use std::iter::once;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use asdf_access::files::{FilesToRead, Found};
 use asdf_access::named::{self, Servers};
 use asdf_access::options::Options;
 use asdf_views::format;
@@ -14,7 +15,6 @@ use seekable::error::{Error, Kind, Result, one_line};
 
 use super::{complain, diff, print};
 use crate::exit;
-use crate::files::{FilesToRead, Found};
 use crate::look::Look;
 
 /// Compares two files, or the files of two directories. The exit status is that of diff(1): 0 if they are equal, 1 if they

@@ -4,6 +4,7 @@ use std::io::{BufWriter, IsTerminal, Write, stdout};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use asdf_access::files::{FilesToRead, Found, parallel};
 use asdf_access::named::{self, Servers};
 use asdf_access::options::Options;
 use asdf_file::container::Container;
@@ -17,7 +18,6 @@ use super::action::ACTION;
 use super::look::LOOK;
 use super::{at_least_one, complain, open, terminal};
 use crate::exit;
-use crate::files::{FilesToRead, Found, parallel};
 
 /// Cache budget in bytes.
 const CACHE_BUDGET: u64 = 4 << 20;

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
 
+use asdf_access::files::parallel;
 use asdf_access::named;
 use asdf_access::options::Options;
 use asdf_file::container::text_version::TextVersion;
@@ -20,7 +21,6 @@ use super::jobs::Jobs;
 use super::revise::OpenTree;
 use super::{EDIT, at_least_one, complain, dry_run, print, revise, usage};
 use crate::daemon::FileMount;
-use crate::files::parallel;
 use crate::{exit, log, text_diff};
 
 /// Maximum length in bytes of the output of a filter.

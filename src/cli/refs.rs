@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use asdf_access::files::open_whole;
 use asdf_access::library;
 use asdf_access::named::{Named, Servers};
 use asdf_access::options::Options;
@@ -14,7 +15,6 @@ use seekable::source::BufferedSource;
 
 use super::complain;
 use crate::exit;
-use crate::files::open_whole;
 
 /// Cache budget in bytes.
 const CACHE_BUDGET: u64 = 16 << 20;

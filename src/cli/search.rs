@@ -4,6 +4,7 @@ use std::io::{self, BufWriter, IsTerminal, Write, stdout};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use asdf_access::files::{FilesToRead, Found, parallel};
 use asdf_access::named::Servers;
 use asdf_access::options::Options;
 use asdf_tree::yaml::assign::{KeyPath, value_at};
@@ -18,7 +19,6 @@ use super::action::ACTION;
 use super::jobs::Jobs;
 use super::{DESCRIBE, at_least_one, complain, open, usage};
 use crate::exit;
-use crate::files::{FilesToRead, Found, parallel};
 
 /// Cache budget of a file, and that for files on servers, in bytes.
 const CACHE_BUDGET: u64 = 1 << 20;

@@ -2,8 +2,10 @@
 
 #![allow(clippy::unwrap_used)] // a test fails by panicking
 
+mod catalog;
 mod reading;
 mod saving;
+mod walk;
 
 use std::path::{Path, PathBuf};
 

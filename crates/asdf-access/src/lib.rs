@@ -13,6 +13,8 @@
 //! leaves the blocks as they are. It checks the text as a mount does, and a journal makes it atomic, even if the
 //! machine loses power: afterwards the file has the old tree or the new one.
 //!
+//! [`files`] walks over many files, and [`catalog`] describes each of them in a line of JSON.
+//!
 //! Wrong bytes are never returned as right ones. Damage is an error ([`Kind::Damaged`]) that names block and
 //! offset, and [`File::check`] finds all of it.
 //!
@@ -86,6 +88,8 @@
 //! The directory `examples` of the source has programs that read an array, change a key, and catalogue a
 //! directory.
 
+pub mod catalog;
+pub mod files;
 pub mod library;
 pub mod local;
 pub mod named;

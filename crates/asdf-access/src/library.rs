@@ -25,7 +25,7 @@ pub use options::OpenOptions;
 pub use asdf_file::array::{ByteOrder, Datatype, Field};
 
 use seekable::error::{Error, Kind, Result};
-use seekable::source::{MemorySource, Source};
+use seekable::source::{MemorySource, Revision, Source};
 
 use seekable::content::{Content, read_exact_at};
 
@@ -308,6 +308,13 @@ impl File {
             *self = Self::open_named(opened.named.clone(), &opened.options)?;
         }
         Ok(report)
+    }
+
+    /// Returns the size, the ETag and the modification time that the file had when it was opened.
+    pub(crate) fn revision(&self) -> Revision {
+        let stat = self.container.source_stat();
+        let of_server = self.container.source().revision();
+        of_server.unwrap_or(Revision { size: stat.size, etag: None, mtime: Some(stat.mtime) })
     }
 
     /// Returns the offset of block `n` if reading its header costs a request to a server.

@@ -131,7 +131,7 @@ pub trait Source: Send + Sync + std::fmt::Debug {
         self.inner().map(Source::provenance).unwrap_or_default()
     }
 
-    /// Returns the revision that a server gave to the bytes; `None` for a local file.
+    /// Returns the revision that a server gave to the bytes, or that of bytes in memory; `None` for a local file.
     fn revision(&self) -> Option<Revision> {
         self.inner()?.revision()
     }

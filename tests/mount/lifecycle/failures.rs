@@ -23,6 +23,7 @@ const FAILURES: &[(&[&str], i32, &str)] = &[
     (&["-o", "remount,ro", "missing"], 1, "missing: not a mount of asdf-mount"),
     (&["-o", "remount,noatime", "mnt"], 2, "-o remount needs ro or rw"),
     (&["--check"], 2, "--check needs at least one FILE"),
+    (&["--catalog", "--files-from", "/dev/zero"], 2, "/dev/zero: a name in the list is longer than any path"),
     (&["--nonsense", "a.asdf", "new"], 2, "unexpected argument '--nonsense' found"),
     (&["-o", "alow_other", "a.asdf", "new"], 2, "did you mean allow_other?"),
     (&["a.asdf", "new", "-o"], 2, "a value is required"),

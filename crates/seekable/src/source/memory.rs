@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{Source, SourceStat, SourceVersion};
+use super::{Revision, Source, SourceStat, SourceVersion};
 use crate::error::Result;
 
 /// Bytes in memory that behave like an unchanging file.
@@ -16,6 +16,10 @@ impl Source for MemorySource {
 
     fn stat(&self) -> Result<SourceStat> {
         Ok(SourceStat { size: self.0.len() as u64, mtime: (0, 0), version: SourceVersion::of_tag("memory") })
+    }
+
+    fn revision(&self) -> Option<Revision> {
+        Some(Revision { size: self.0.len() as u64, etag: None, mtime: None })
     }
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {

@@ -6,26 +6,30 @@
 //! decides [`Found::is_passed_over`], once the file was opened.
 
 use std::ffi::OsStr;
+use std::fmt;
 use std::iter::{Once, once};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use asdf_access::named::{self, Named, Servers};
 use asdf_file::edit;
 use asdf_views::format;
 use seekable::error::{Error, Kind, Result};
 use seekable::source::{MAX_DEPTH, Place, PlaceEntry, PlaceKind, PlaceStat, Revision, Source};
 
 use super::walk::Walk;
+use crate::named::{self, Named, Servers};
 
 /// A file to read.
 #[derive(Debug)]
-pub(crate) enum Found {
+pub enum Found {
     /// A local file. If it is not named, the user named a directory above it.
     Local {
+        /// The path.
         path: PathBuf,
+        /// True if the user named the file.
         is_named: bool,
     },
+    /// A file that is not local.
     Elsewhere(Elsewhere),
     /// A path or address that can't be examined.
     Failed(PathBuf, Error),
@@ -33,18 +37,19 @@ pub(crate) enum Found {
 
 /// A file that is not local.
 #[derive(Debug)]
-pub(crate) struct Elsewhere {
-    pub(crate) place: Arc<dyn Place>,
+pub struct Elsewhere {
+    /// The file.
+    pub place: Arc<dyn Place>,
     /// The file's size, ETag and modification time, if the listing of the directory has them.
-    pub(crate) revision: Option<Revision>,
+    pub revision: Option<Revision>,
     /// True if the user named the file. False if the file was found in a directory; it is then skipped if its
     /// format is unknown.
-    pub(crate) is_named: bool,
+    pub is_named: bool,
 }
 
 impl Found {
     /// Returns the path or address, for messages.
-    pub(crate) fn label(&self) -> &Path {
+    pub fn label(&self) -> &Path {
         match self {
             Self::Local { path, .. } | Self::Failed(path, _) => path,
             Self::Elsewhere(file) => file.place.label(),
@@ -52,7 +57,7 @@ impl Found {
     }
 
     /// True if the user named the file, and not a directory above it.
-    pub(crate) fn is_named(&self) -> bool {
+    pub fn is_named(&self) -> bool {
         match self {
             Self::Local { is_named, .. } => *is_named,
             Self::Elsewhere(file) => file.is_named,
@@ -64,7 +69,7 @@ impl Found {
     ///
     /// # Errors
     /// [`Kind::Unfinished`] if it is half-saved.
-    pub(crate) fn open(&self) -> Result<Arc<dyn Source>> {
+    pub fn open(&self) -> Result<Arc<dyn Source>> {
         match self {
             Self::Local { path, .. } => super::open_whole(path),
             Self::Elsewhere(file) => file.place.open(),
@@ -74,7 +79,7 @@ impl Found {
 
     /// True if `error`, from opening or parsing the file, means that the file is skipped: it was found in a
     /// directory, and neither its bytes nor its name are those of a known format.
-    pub(crate) fn is_passed_over(&self, error: &Error) -> bool {
+    pub fn is_passed_over(&self, error: &Error) -> bool {
         match self {
             Self::Local { path, is_named: false } => match error.kind() {
                 // The file was removed meanwhile.
@@ -98,7 +103,7 @@ fn has_known_ending(name: &OsStr) -> bool {
 type Entries = Box<dyn Iterator<Item = Result<PlaceEntry>>>;
 
 /// An iterator over the files that the user names, and the files in directories that the user names.
-pub(crate) struct FilesToRead<'a, I> {
+pub struct FilesToRead<'a, I> {
     named: I,
     servers: &'a Servers,
     /// True if a named address without a slash at its end is taken for a file, without a request.
@@ -108,15 +113,21 @@ pub(crate) struct FilesToRead<'a, I> {
     levels: Vec<(PathBuf, Entries)>,
 }
 
+impl<I> fmt::Debug for FilesToRead<'_, I> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("FilesToRead").field("local", &self.local).finish_non_exhaustive()
+    }
+}
+
 impl<'a, I: Iterator<Item = PathBuf>> FilesToRead<'a, I> {
     /// Creates a walk over the named files, and the files in the named directories. A request to the server
     /// finds out if an address is a file or a directory.
-    pub(crate) fn new(named: I, servers: &'a Servers) -> Self {
+    pub fn new(named: I, servers: &'a Servers) -> Self {
         Self { named, servers, slash_decides: false, local: None, levels: Vec::new() }
     }
 
     /// Takes each named address without a slash at its end for a file, and sends no request for it.
-    pub(crate) fn by_slash(self) -> Self {
+    pub fn by_slash(self) -> Self {
         Self { slash_decides: true, ..self }
     }
 

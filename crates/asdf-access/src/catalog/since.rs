@@ -62,13 +62,17 @@ impl Since {
         self.offset(uri.as_bytes()).is_some()
     }
 
-    /// Returns the line with this start (URI, size, ETag, time), if there is one. If several lines have the URI,
-    /// the last one counts.
+    /// Returns the line with this start (URI, size, ETag, time), without its line break, if there is one. If several
+    /// lines have the URI, the last one counts.
     pub(super) fn line(&self, start: &str) -> Option<Vec<u8>> {
         let start = start.as_bytes();
-        let line = self.line_at(self.offset(uri_of(start))?)?;
+        let mut line = self.line_at(self.offset(uri_of(start))?)?;
         // The catalogue may have changed, and another URI may have the same hash.
-        (sure_of(start_of(&line)?) == sure_of(start)).then_some(line)
+        if sure_of(start_of(&line)?) != sure_of(start) {
+            return None;
+        }
+        line.pop();
+        Some(line)
     }
 
     /// Returns the offset of the last line for `uri`, which is written as in JSON.

@@ -22,7 +22,7 @@ type Outcome<R> = Result<R, Box<dyn Any + Send>>;
 type Job<T, R> = (T, SyncSender<Outcome<R>>);
 
 /// Returns the number of threads once a file is found: `jobs`, if that is given.
-pub(crate) fn threads_for(jobs: Option<usize>) -> impl Fn(&Found) -> usize {
+pub fn threads_for(jobs: Option<usize>) -> impl Fn(&Found) -> usize {
     let cores = thread::available_parallelism().map_or(1, NonZero::get);
     move |file| match file {
         Found::Elsewhere(_) => jobs.unwrap_or(WAITING),
@@ -35,7 +35,7 @@ pub(crate) fn threads_for(jobs: Option<usize>) -> impl Fn(&Found) -> usize {
 ///
 /// # Errors
 /// As of `report`. Items that were not begun are then left out.
-pub(crate) fn each<T: Send, R: Send, E>(
+pub fn each<T: Send, R: Send, E>(
     items: impl IntoIterator<Item = T>,
     threads: impl Fn(&T) -> usize,
     work: &(dyn Fn(T) -> R + Sync),

@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
+use asdf_access::files::{FilesToRead, Found};
 use asdf_access::named::Servers;
 use asdf_access::options::RemoteOptions;
 use common::server::{Reply, Server};
 use seekable::cache::Cache;
-
-use super::{FilesToRead, Found};
 
 #[test]
 fn a_walk_goes_as_deep_as_a_mount() {

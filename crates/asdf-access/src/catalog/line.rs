@@ -5,7 +5,6 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use asdf_access::{library, named};
 use asdf_file::container::{Context, FactValue, Facts};
 use asdf_file::time::precise_instant;
 use asdf_views::format::TreeJson;
@@ -16,6 +15,7 @@ use serde_json::Serializer;
 
 use super::since::Since;
 use crate::files::{Elsewhere, Found, open_whole};
+use crate::{library, named};
 
 /// Maximum number of blocks, and of arrays, that are described.
 const MAX_ROWS: usize = 1 << 16;
@@ -26,14 +26,24 @@ const MAX_TABLE: usize = 7 << 20;
 
 /// A line of the catalogue.
 #[derive(Debug)]
-pub(super) struct Line {
-    pub(super) path: PathBuf,
-    /// The text, with the line break.
-    pub(super) text: Vec<u8>,
+pub struct Line {
+    /// The path or address of the file, without password and query.
+    pub path: PathBuf,
+    /// The text, without a line break.
+    pub text: Vec<u8>,
     /// True if the line is from an older catalogue.
-    pub(super) is_copy: bool,
+    pub is_copy: bool,
     /// True if the file can't be read.
-    pub(super) is_error: bool,
+    pub is_error: bool,
+}
+
+/// Describes an open file. Nothing is opened again: the line is about the bytes that the file was opened with.
+///
+/// # Errors
+/// The file can't be read.
+pub fn line(file: &library::File) -> Result<Vec<u8>> {
+    let start = start(&uri(file.path()), &file.revision());
+    described(file, start).map_err(|error| error.of(file.path()))
 }
 
 /// Describes a file, or copies its line from an older catalogue; the file is then not opened. Returns `None` for a
@@ -59,7 +69,7 @@ pub(super) fn of(found: Found, since: Option<&Since>, context: &Context) -> Opti
 /// Returns the line of a file that can't be read.
 fn of_error(path: PathBuf, error: Error) -> Line {
     let error = error.of(&path).to_string();
-    let text = format!("{{\"uri\":{},\"error\":{}}}\n", to_json(&uri(&path)), to_json(&error));
+    let text = format!("{{\"uri\":{},\"error\":{}}}", to_json(&uri(&path)), to_json(&error));
     Line { path, text: text.into_bytes(), is_copy: false, is_error: true }
 }
 
@@ -74,7 +84,7 @@ fn local(path: &Path, since: Option<&Since>, context: &Context) -> Result<(Vec<u
     if let Some(text) = since.and_then(|since| since.line(&start)) {
         return Ok((text, true));
     }
-    let text = described(open_whole(path)?, start, context)?;
+    let text = described(&opened(open_whole(path)?, context)?, start)?;
     Ok((text, false))
 }
 
@@ -100,7 +110,7 @@ fn elsewhere(file: &Elsewhere, since: Option<&Since>, context: &Context) -> Resu
     })?;
     let stat = || source.stat().map(|stat| Revision { size: stat.size, etag: None, mtime: Some(stat.mtime) });
     let revision = source.revision().map_or_else(stat, Ok)?;
-    let text = described(source, start(&uri, &revision), context)?;
+    let text = described(&opened(source, context)?, start(&uri, &revision))?;
     Ok((text, false))
 }
 
@@ -117,17 +127,21 @@ fn start(uri: &str, revision: &Revision) -> String {
     start
 }
 
-fn described(source: Arc<dyn Source>, start: String, context: &Context) -> Result<Vec<u8>> {
-    let file = library::File::of_source(Arc::new(BufferedSource::new(source)), context)?;
+fn opened(source: Arc<dyn Source>, context: &Context) -> Result<library::File> {
+    library::File::of_source(Arc::new(BufferedSource::new(source)), context)
+}
+
+/// Returns the line that begins with `start`.
+fn described(file: &library::File, start: String) -> Result<Vec<u8>> {
     let mut line = start.into_bytes();
     let format = to_json(file.format());
     let version = to_json(&file.version());
     line.extend(format!(",\"format\":{format},\"version\":{version}").into_bytes());
-    push_blocks(&file, &mut line)?;
-    let tree = push_arrays(&file, &mut line)?;
-    push_footprints(&file, &mut line)?;
+    push_blocks(file, &mut line)?;
+    let tree = push_arrays(file, &mut line)?;
+    push_footprints(file, &mut line)?;
     push_tree(tree, &mut line);
-    line.extend(b"}\n");
+    line.push(b'}');
     Ok(line)
 }
 

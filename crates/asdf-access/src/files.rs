@@ -1,15 +1,13 @@
-//! The walk over many files, for `--check`, `--index` and `--catalog`.
+//! The walk over many files: those that a user names, and those in directories.
 
 mod found;
-pub(crate) mod parallel;
-#[cfg(all(test, feature = "remote"))]
-mod tests;
+pub mod parallel;
 mod walk;
 
 use std::path::Path;
 use std::sync::Arc;
 
-pub(crate) use found::{Elsewhere, FilesToRead, Found};
+pub use found::{Elsewhere, FilesToRead, Found};
 use seekable::error::{Error, Kind, Result};
 use seekable::source::{FileSource, Source};
 
@@ -20,7 +18,7 @@ use asdf_file::edit::recovery::{self, Condition};
 ///
 /// # Errors
 /// [`Kind::Unfinished`] if the file is, or may be, half-saved; other kinds if it can't be opened.
-pub(crate) fn open_whole(path: &Path) -> Result<Arc<dyn Source>> {
+pub fn open_whole(path: &Path) -> Result<Arc<dyn Source>> {
     let condition = SaveTarget::of_path(path).and_then(|target| recovery::condition(&target, true));
     match condition {
         Ok(Condition::Halfway(why)) => Err(Error::new(Kind::Unfinished, why)),

@@ -1,20 +1,46 @@
 use std::fs;
+use std::path::Path;
 
+use seekable::error::Error;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::File;
 
-fn catalog(request: &Request) -> Vec<Value> {
-    let mut out = Vec::new();
-    run(&Request { quiet: true, ..request.clone() }, &mut out).unwrap();
-    let lines = out.split_inclusive(|byte| *byte == b'\n');
-    lines.map(|line| serde_json::from_slice(line).unwrap()).collect()
+fn lines_of(paths: &[PathBuf], since: Option<PathBuf>) -> Vec<Line> {
+    let mut lines = Vec::new();
+    let take = &mut |line| {
+        lines.push(line);
+        Ok(())
+    };
+    each(paths.iter().cloned(), &Request { since, ..Request::default() }, take).unwrap();
+    lines
+}
+
+fn catalog(paths: &[PathBuf], since: Option<PathBuf>) -> Vec<Value> {
+    lines_of(paths, since).iter().map(|line| serde_json::from_slice(&line.text).unwrap()).collect()
+}
+
+/// Returns the catalogue as it is saved.
+fn saved(paths: &[PathBuf], since: Option<PathBuf>) -> String {
+    let lines = lines_of(paths, since).into_iter();
+    lines.map(|line| String::from_utf8(line.text).unwrap() + "\n").collect()
+}
+
+/// Returns a catalogue whose lines have a mark, which shows which lines are copies.
+fn marked(paths: &[PathBuf]) -> String {
+    saved(paths, None).replace("\"format\":\"asdf\"", "\"format\":\"copy\"")
 }
 
 fn tree(name: &str) -> String {
     format!(
         "#ASDF 1.0.0\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/core/\n---\nname: {name}\na: !ndarray-1.1.0 [1, 2]\n...\n"
     )
+}
+
+/// Returns the path of a file of the repository.
+fn repository(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
 }
 
 #[test]
@@ -25,7 +51,7 @@ fn each_file_has_a_line_in_the_order_of_the_names() {
     }
     fs::write(folder.path().join("other.txt"), "text").unwrap();
     let paths = vec![folder.path().to_owned(), folder.path().join("other.txt"), "/none".into()];
-    let lines = catalog(&Request { paths, ..Request::default() });
+    let lines = catalog(&paths, None);
     assert_eq!(lines.len(), 52);
     for (n, line) in lines[..50].iter().enumerate() {
         assert_eq!(line["tree"], json!({"name": format!("n\"{n}"), "a": [1, 2]}));
@@ -44,15 +70,14 @@ fn lines_of_unchanged_files_are_copied() {
     for name in ["a.asdf", "b.asdf", "c.asdf"] {
         fs::write(path(name), tree(name)).unwrap();
     }
-    let request =
-        Request { paths: vec![path("a.asdf"), path("b.asdf"), path("c.asdf")], ..Request::default() };
-    let mut old = Vec::new();
-    run(&Request { quiet: true, ..request.clone() }, &mut old).unwrap();
-    // A mark shows which lines are copies. The last line is cut off, as after a crash.
-    let old = String::from_utf8(old).unwrap().replace("\"format\":\"asdf\"", "\"format\":\"copy\"");
+    let paths = ["a.asdf", "b.asdf", "c.asdf"].map(path);
+    // The last line is cut off, as after a crash.
+    let old = marked(&paths);
     fs::write(path("old"), &old[..old.len() - 2]).unwrap();
     fs::write(path("b.asdf"), tree("another")).unwrap();
-    let lines = catalog(&Request { since: Some(path("old")), ..request });
+    let is_copy: Vec<bool> = lines_of(&paths, Some(path("old"))).iter().map(|line| line.is_copy).collect();
+    assert_eq!(is_copy, [true, false, false]);
+    let lines = catalog(&paths, Some(path("old")));
     let formats: Vec<&Value> = lines.iter().map(|line| &line["format"]).collect();
     assert_eq!(formats, ["copy", "asdf", "asdf"]);
     assert_eq!(lines[1]["tree"]["name"], "another");
@@ -68,14 +93,9 @@ fn long_lines_are_copied_whole() {
         path
     });
     let old = folder.path().join("old");
-    let request = Request { paths: names.to_vec(), quiet: true, ..Request::default() };
-    let mut lines = Vec::new();
-    let mut again = Vec::new();
-    run(&request, &mut lines).unwrap();
-    let marked = String::from_utf8(lines).unwrap().replace("\"format\":\"asdf\"", "\"format\":\"copy\"");
+    let marked = marked(&names);
     fs::write(&old, &marked).unwrap();
-    run(&Request { since: Some(old), ..request }, &mut again).unwrap();
-    assert_eq!(String::from_utf8(again).unwrap(), marked);
+    assert_eq!(saved(&names, Some(old)), marked);
 }
 
 #[test]
@@ -83,15 +103,13 @@ fn the_last_line_of_a_file_counts() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("a.asdf");
     let old = folder.path().join("old");
-    let request = Request { paths: vec![file.clone()], ..Request::default() };
-    let mut lines = Vec::new();
+    let mut lines = String::new();
     for name in ["one", "another", "a third"] {
         fs::write(&file, tree(name)).unwrap();
-        run(&Request { quiet: true, ..request.clone() }, &mut lines).unwrap();
+        lines += &marked(std::slice::from_ref(&file));
     }
-    let marked = String::from_utf8(lines).unwrap().replace("\"format\":\"asdf\"", "\"format\":\"copy\"");
-    fs::write(&old, marked).unwrap();
-    let line = &catalog(&Request { since: Some(old), ..request })[0];
+    fs::write(&old, lines).unwrap();
+    let line = &catalog(&[file], Some(old))[0];
     assert_eq!((&line["format"], &line["tree"]["name"]), (&json!("copy"), &json!("a third")));
 }
 
@@ -102,34 +120,18 @@ fn a_file_with_a_name_that_is_not_utf_8_is_read_again() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join(std::ffi::OsStr::from_bytes(b"\xff.asdf"));
     fs::write(&file, tree("a")).unwrap();
-    let request = Request { paths: vec![file], quiet: true, ..Request::default() };
-    let mut lines = Vec::new();
     let old = folder.path().join("old");
-    run(&request, &mut lines).unwrap();
-    let marked = String::from_utf8(lines).unwrap().replace("\"format\":\"asdf\"", "\"format\":\"copy\"");
-    fs::write(&old, marked).unwrap();
-    assert_eq!(catalog(&Request { since: Some(old), ..request })[0]["format"], "asdf");
+    fs::write(&old, marked(std::slice::from_ref(&file))).unwrap();
+    assert_eq!(catalog(&[file], Some(old))[0]["format"], "asdf");
 }
 
 #[test]
 fn an_older_catalogue_from_a_pipe_is_refused() {
     let (reader, _writer) = std::io::pipe().unwrap();
     let pipe = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&reader));
-    let request = Request { since: Some(pipe.into()), quiet: true, ..Request::default() };
-    assert!(run(&request, &mut Vec::new()).unwrap_err().to_string().contains("is a pipe"));
-}
-
-#[test]
-fn names_come_from_a_list() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("a.asdf");
-    let list = folder.path().join("list");
-    fs::write(&file, tree("a")).unwrap();
-    fs::write(&list, format!("{}\0", file.display())).unwrap();
-    let request = Request { list: Some(list.clone()), has_nuls: true, ..Request::default() };
-    assert_eq!(catalog(&request)[0]["tree"]["name"], "a");
-    fs::write(&list, "x".repeat(1 << 17)).unwrap();
-    assert!(run(&request, &mut Vec::new()).is_err());
+    let request = Request { since: Some(pipe.into()), ..Request::default() };
+    let error = each([], &request, &mut |_| Ok(())).unwrap_err();
+    assert!(error.to_string().contains("is a pipe"), "{error}");
 }
 
 /// Arrays and tree come from one pass. A problem of one must not change the other.
@@ -150,7 +152,7 @@ fn the_tree_is_that_of_tree_json_and_the_arrays_are_there_without_it() {
     ] {
         let text = tree("t").replace(array, &format!("{array}{nodes}"));
         fs::write(&file, &text).unwrap();
-        let line = &catalog(&Request { paths: vec![file.clone()], ..Request::default() })[0];
+        let line = &catalog(std::slice::from_ref(&file), None)[0];
         let expected = asdf_views::views::json::of_text(text.as_bytes(), false);
         let expected = expected.map(|json| serde_json::from_slice(&json).unwrap());
         assert_eq!(expected.is_ok(), has_tree, "{nodes}");
@@ -173,7 +175,7 @@ fn a_line_is_shorter_than_32_mib() {
     let block = [&b"\xd3BLK\0\x30"[..], &[0; 48]].concat();
     bytes.extend(block.repeat((1 << 16) + 9));
     fs::write(&file, &bytes).unwrap();
-    let line = &catalog(&Request { paths: vec![file], ..Request::default() })[0];
+    let line = &catalog(&[file], None)[0];
     assert_eq!((&line["array_count"], &line["block_count"]), (&json!(ARRAYS + 1), &json!((1 << 16) + 9)));
     for (table, least) in [("arrays", 3000), ("blocks", 30_000)] {
         let count = line[table].as_array().unwrap().len();
@@ -185,9 +187,8 @@ fn a_line_is_shorter_than_32_mib() {
 /// A file of each format that is in the repository.
 #[test]
 fn every_format_has_arrays_and_a_tree() {
-    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
-    let paths = vec![root.join("examples/sample.asdf"), root.join("examples/trajectory.gsd")];
-    let lines = catalog(&Request { paths, ..Request::default() });
+    let paths = ["sample.asdf", "trajectory.gsd"].map(|name| repository("examples").join(name));
+    let lines = catalog(&paths, None);
     assert_eq!(lines[0]["arrays"][0]["datatype"], "int16", "{}", lines[0]["arrays"]);
     assert_eq!(lines[0]["blocks"][0]["data_size"], 51_200);
     assert_eq!(lines[1]["tree"]["schema"], "hoomd", "{}", lines[1]["tree"]);
@@ -196,7 +197,7 @@ fn every_format_has_arrays_and_a_tree() {
 
 #[test]
 fn types_of_all_formats_are_written_as_asdf_writes_them() {
-    let fixtures = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
+    let fixtures = repository("tests/fixtures");
     let field =
         |name: &str, datatype: Value| json!({"name": name, "datatype": datatype, "byteorder": "little"});
     for (name, expected) in [
@@ -215,13 +216,13 @@ fn types_of_all_formats_are_written_as_asdf_writes_them() {
             ]),
         ),
     ] {
-        let lines = catalog(&Request { paths: vec![fixtures.join(name)], ..Request::default() });
+        let lines = catalog(&[fixtures.join(name)], None);
         assert_eq!(lines[0]["arrays"][0]["datatype"], expected, "{name}: {}", lines[0]);
     }
 }
 
 /// Names of the files in a directory that were opened while `run` ran.
-fn opened(folder: &std::path::Path, run: impl FnOnce()) -> Vec<String> {
+fn opened(folder: &Path, run: impl FnOnce()) -> Vec<String> {
     use rustix::fs::inotify;
     let watch = inotify::init(inotify::CreateFlags::NONBLOCK).unwrap();
     inotify::add_watch(&watch, folder, inotify::WatchFlags::OPEN).unwrap();
@@ -245,15 +246,14 @@ fn an_unchanged_file_is_not_opened() {
     for name in ["a.asdf", "b.asdf", "c.asdf"] {
         fs::write(data.join(name), tree(name)).unwrap();
     }
-    let request = Request { paths: vec![data.clone()], ..Request::default() };
-    let mut old = Vec::new();
-    let all = opened(&data, || assert!(run(&Request { quiet: true, ..request.clone() }, &mut old).unwrap()));
-    assert_eq!(all, ["a.asdf", "b.asdf", "c.asdf"]);
-    fs::write(folder.path().join("old"), old).unwrap();
+    let paths = [data.clone()];
+    let mut catalogue = String::new();
+    assert_eq!(opened(&data, || catalogue = saved(&paths, None)), ["a.asdf", "b.asdf", "c.asdf"]);
+    let old = folder.path().join("old");
+    fs::write(&old, catalogue).unwrap();
     fs::write(data.join("b.asdf"), tree("another")).unwrap();
     let mut lines = Vec::new();
-    let since = Request { since: Some(folder.path().join("old")), ..request };
-    assert_eq!(opened(&data, || lines = catalog(&since)), ["b.asdf"]);
+    assert_eq!(opened(&data, || lines = catalog(&paths, Some(old))), ["b.asdf"]);
     assert_eq!(lines.len(), 3);
 }
 
@@ -270,11 +270,47 @@ fn a_file_whose_name_promises_a_format_has_a_line() {
     ] {
         fs::write(folder.path().join(name), bytes).unwrap();
     }
-    let mut out = Vec::new();
-    let request = Request { paths: vec![folder.path().to_owned()], quiet: true, ..Request::default() };
-    assert!(!run(&request, &mut out).unwrap());
-    let lines: Vec<Value> =
-        String::from_utf8(out).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let has_error: Vec<bool> = lines.iter().map(|line| line.get("error").is_some()).collect();
-    assert_eq!(has_error, [true, true, false, true, true], "{lines:?}");
+    let lines = lines_of(&[folder.path().to_owned()], None);
+    let is_error: Vec<bool> = lines.iter().map(|line| line.is_error).collect();
+    assert_eq!(is_error, [true, true, false, true, true], "{lines:?}");
+    for line in lines {
+        let fields: Value = serde_json::from_slice(&line.text).unwrap();
+        assert_eq!(fields.get("error").is_some(), line.is_error, "{fields}");
+    }
+}
+
+#[test]
+fn an_open_file_has_the_same_line_and_is_not_opened_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("a.asdf");
+    fs::write(&file, tree("a")).unwrap();
+    let expected = lines_of(std::slice::from_ref(&file), None).swap_remove(0).text;
+    let open = File::open(&file).unwrap();
+    // Another file at the path, with another size.
+    fs::remove_file(&file).unwrap();
+    fs::write(&file, tree("another")).unwrap();
+    let mut text = Vec::new();
+    assert_eq!(opened(folder.path(), || text = line(&open).unwrap()), [""; 0]);
+    assert_eq!(String::from_utf8(text), String::from_utf8(expected));
+}
+
+#[test]
+fn bytes_in_memory_have_no_time() {
+    let open = File::from_bytes(tree("a")).unwrap();
+    let fields: Value = serde_json::from_slice(&line(&open).unwrap()).unwrap();
+    assert_eq!((&fields["size"], &fields["mtime"]), (&json!(tree("a").len()), &Value::Null));
+    assert_eq!(fields["tree"]["name"], "a");
+}
+
+#[test]
+fn an_error_of_the_caller_ends_the_work() {
+    let folder = tempfile::tempdir().unwrap();
+    let names: Vec<PathBuf> = (0..100).map(|n| folder.path().join(format!("{n}.asdf"))).collect();
+    let mut count = 0;
+    let take = &mut |_| {
+        count += 1;
+        if count == 3 { Err(Error::unsupported("no more")) } else { Ok(()) }
+    };
+    assert_eq!(each(names, &Request::default(), take).unwrap_err().message(), "no more");
+    assert_eq!(count, 3);
 }

@@ -10,13 +10,14 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use asdf_access::named;
 use asdf_file::edit;
 use seekable::error::{Error, Kind, Result};
 
+use crate::named;
+
 /// An iterator over the files in order, with an error for each path that can't be examined.
 #[derive(Debug)]
-pub(crate) struct Walk<I> {
+pub(super) struct Walk<I> {
     named: I,
     levels: Vec<Level>,
 }
@@ -34,7 +35,7 @@ struct Level {
 
 impl<I: Iterator<Item = PathBuf>> Walk<I> {
     /// Creates a walk over the named files, and the files in the named directories.
-    pub(crate) fn new(named: I) -> Self {
+    pub(super) fn new(named: I) -> Self {
         Self { named, levels: Vec::new() }
     }
 
