@@ -7,17 +7,17 @@ use std::sync::Arc;
 use asdf_access::files::{FilesToRead, Found, parallel};
 use asdf_access::named::Servers;
 use asdf_access::options::Options;
+use asdf_access::search::Pattern;
 use asdf_tree::yaml::assign::{KeyPath, value_at};
 use asdf_tree::yaml::document::text_of;
 use asdf_views::info;
 use clap::Args;
-use regex::{Regex, RegexBuilder};
 use seekable::cache::Cache;
 use seekable::error::{Error, Kind, Result, one_line, printable, to_json};
 
 use super::action::ACTION;
 use super::jobs::Jobs;
-use super::{DESCRIBE, at_least_one, complain, open, usage};
+use super::{DESCRIBE, at_least_one, complain, open};
 use crate::exit;
 
 /// Cache budget of a file, and that for files on servers, in bytes.
@@ -55,20 +55,9 @@ impl SearchArguments {
     pub(super) fn run(&self, paths: &[PathBuf], options: &Options, jobs: Jobs, json: bool) -> Result<u8> {
         let paths = at_least_one(paths, "--search needs at least one FILE or directory")?;
         let pattern = self.search.as_deref().unwrap_or_default();
-        let regex = |text: &str| {
-            let built = RegexBuilder::new(text).case_insensitive(self.ignore_case).build();
-            built.map_err(|error| {
-                let lines: Vec<String> =
-                    error.to_string().lines().map(|line| line.trim().to_owned()).collect();
-                usage(format!("--search: {}", lines.join(" ")))
-            })
-        };
-        let any = regex(pattern)?;
-        // An equals sign may be a part of the expression.
-        let pair = pair_of(pattern).and_then(|pair| regex(&pair).ok());
-        let wanted = Wanted { any, pair };
+        let pattern = Pattern::new(pattern, self.ignore_case).map_err(|error| error.within("--search"))?;
         let form = LineForm::new(json);
-        each(paths, options, jobs, &|file| search(file, &wanted, form))
+        each(paths, options, jobs, &|file| search(file, &pattern, form))
     }
 
     /// Prints the values of the keys in each file.
@@ -176,55 +165,11 @@ fn get(file: &Found, keys: &[KeyPath], is_alone: bool, form: LineForm) -> Result
     Ok(lines)
 }
 
-/// The pattern of `--search`.
-struct Wanted {
-    /// In a path or in a value.
-    any: Regex,
-    /// In a path with its value, as `PATH: VALUE`.
-    pair: Option<Regex>,
-}
-
-impl Wanted {
-    /// True if a path or its value matches. `joined` is overwritten; it is kept from value to value, as there are many.
-    fn matches(&self, path: &str, value: &str, joined: &mut String) -> bool {
-        if self.any.is_match(path) || self.any.is_match(value) {
-            return true;
-        }
-        let Some(pair) = &self.pair else { return false };
-        joined.clear();
-        joined.extend([path, ": ", value]);
-        pair.is_match(joined)
-    }
-}
-
-/// Returns the pattern for a key with its value, if the pattern is one: `filter: V`, `filter=V`, `filter:V`,
-/// `filter: 'V'` as in a tree, `meta/filter = V`.
-fn pair_of(pattern: &str) -> Option<String> {
-    // A colon alone may be of the language of patterns, as in `(?:a|b)`: there, the key is a name.
-    let named = || pattern.split_once(':').filter(|(key, _)| key.chars().all(is_of_name));
-    let (key, value) = pattern.split_once(": ").or_else(|| pattern.split_once('=')).or_else(named)?;
-    let key = key.trim().replace('/', ".");
-    let value = value.trim();
-    let quoted = ["'", "\""].iter().find_map(|quote| value.strip_prefix(quote)?.strip_suffix(quote));
-    let value = quoted.map_or_else(|| value.to_owned(), |text| format!("{text}$"));
-    (!key.is_empty()).then(|| format!("{key}: {value}"))
-}
-
-/// Tells whether a character is one of names and paths.
-fn is_of_name(c: char) -> bool {
-    c.is_alphanumeric() || "_-./".contains(c)
-}
-
 /// Returns the lines of a file.
-fn search(file: &Found, wanted: &Wanted, form: LineForm) -> Result<Vec<u8>> {
-    let container = open(file, CACHE_BUDGET)?;
+fn search(file: &Found, pattern: &Pattern, form: LineForm) -> Result<Vec<u8>> {
     let name = file.label().to_string_lossy();
     let mut lines = Vec::new();
-    let mut joined = String::new();
-    info::each_leaf(&*container, &mut |path, value| {
-        if !wanted.matches(path, value, &mut joined) {
-            return Ok(());
-        }
+    pattern.each_match(&*open(file, CACHE_BUDGET)?, &mut |path, value| {
         if lines.len() > MAX_MATCHES {
             return Err(Error::unsupported("there are more than 64 MiB of matches; give a narrower pattern"));
         }

@@ -13,7 +13,8 @@
 //! leaves the blocks as they are. It checks the text as a mount does, and a journal makes it atomic, even if the
 //! machine loses power: afterwards the file has the old tree or the new one.
 //!
-//! [`files`] walks over many files, and [`catalog`] describes each of them in a line of JSON.
+//! [`files`] walks over many files, [`catalog`] describes each of them in a line of JSON, and [`File::search`] finds keys
+//! and values.
 //!
 //! Wrong bytes are never returned as right ones. Damage is an error ([`Kind::Damaged`]) that names block and
 //! offset, and [`File::check`] finds all of it.
@@ -94,6 +95,7 @@ pub mod library;
 pub mod local;
 pub mod named;
 pub mod options;
+pub mod search;
 
 pub use asdf_file::container::{ArrayFacts, ArraySource, Defect, ElementType, FieldType, Severity, Verified};
 pub use library::{

@@ -31,6 +31,7 @@ use seekable::content::{Content, read_exact_at};
 
 use crate::local::location::Location;
 use crate::named::{self, Named};
+use crate::search::Pattern;
 use asdf_file::container::text_version::TextVersion;
 use asdf_file::container::{self, ArrayFacts, Container, Context, Defect, Footprint};
 use asdf_file::edit::context::SaveTarget;
@@ -347,6 +348,28 @@ impl File {
     /// Returns the parts of the sky that the images of the file cover.
     pub fn footprints(&self) -> Result<Vec<Footprint>> {
         self.container.clone().footprints().map_err(|error| error.of(self.path()))
+    }
+
+    /// Passes the path and the value of each scalar of the tree that `pattern` matches to `take`.
+    ///
+    /// ```
+    /// # fn main() -> asdf_access::Result<()> {
+    /// let file = asdf_access::File::open("examples/sample.asdf")?;
+    /// let pattern = asdf_access::search::Pattern::new("filter=V", false)?;
+    /// let mut found = Vec::new();
+    /// file.search(&pattern, &mut |path, value| {
+    ///     found.push(format!("{path}: {value}"));
+    ///     Ok(())
+    /// })?;
+    /// assert_eq!(found, ["object.filter: V"]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// The tree can't be read; or as of `take`.
+    pub fn search(&self, pattern: &Pattern, take: &mut dyn FnMut(&str, &str) -> Result<()>) -> Result<()> {
+        pattern.each_match(&*self.container, take).map_err(|error| error.of(self.path()))
     }
 
     /// Returns the text of the references to the chunks of all arrays; `None` if the format has none.
