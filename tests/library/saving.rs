@@ -1,9 +1,9 @@
-//! `File::set_tree`: the rules of any save.
+//! `File::set_tree` and `File::set`: the rules of any save.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use asdf_access::{File, Kind, OpenOptions};
+use asdf_access::{Allowed, File, Kind, OpenOptions};
 
 use crate::repository;
 
@@ -103,6 +103,61 @@ fn other_programs_are_not_overwritten() {
         let error = open(&copy).set_tree("a: 1\n").unwrap_err();
         assert_eq!(error.kind(), Kind::Unsupported, "{error}");
     }
+}
+
+#[test]
+fn a_set_value_changes_nothing_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = sample(folder.path());
+    let mut file = open(&path);
+    let before = file.tree().unwrap();
+    let image = file.array("image").unwrap().to_vec::<i16>().unwrap();
+    let create = Allowed { create: true, ..Allowed::default() };
+    let report = file.set(&[("object.filter", "B"), ("object.exposure", "long"), ("a", "{b: 1}")], create);
+    let report = report.unwrap();
+    let warning = "object.exposure: it was a number, and Python reads \"long\" as a text";
+    assert!(report.written && report.warnings.contains(&warning.to_owned()), "{report:?}");
+    let expected = before.replace("{exposure: 1200.0, filter: V,", "{exposure: long, filter: B,");
+    let expected = expected.replace("\n...\n", "\na: {b: 1}\n...\n");
+    assert_eq!(file.tree().unwrap(), expected);
+    assert_eq!(File::open(&path).unwrap().tree().unwrap(), expected);
+    assert!(file.array("image").unwrap().to_vec::<i16>().unwrap() == image);
+    assert!(!file.set(&[("object.filter", "B")], Allowed::default()).unwrap().written);
+}
+
+#[test]
+fn what_can_not_be_set_leaves_the_file_as_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = sample(folder.path());
+    let before = std::fs::read(&path).unwrap();
+    let mut file = open(&path);
+    for (key, value, kind, what) in [
+        ("object.none", "1", Kind::NotFound, "object.none: object has no key"),
+        ("object", "1", Kind::Refused, "object is a mapping with 3 keys"),
+        ("image", "", Kind::Refused, "image is an array"),
+        ("object.filter=V", "B", Kind::Usage, "give the key alone, object.filter"),
+        ("object..filter", "B", Kind::Usage, "a key is empty"),
+        ("object.filter", "[", Kind::Usage, "object.filter=[: "),
+        ("image.shape", "[160, 161]", Kind::Refused, "does not fit in block 0"),
+    ] {
+        let error = file.set(&[("object.name", "M31"), (key, value)], Allowed::default()).unwrap_err();
+        assert_eq!(error.kind(), kind, "{error}");
+        let message = error.to_string();
+        assert!(message.starts_with(path.to_str().unwrap()) && message.contains(what), "{message}");
+    }
+    assert!(std::fs::read(&path).unwrap() == before);
+    open(&path).set(&[("object.name", "First")], Allowed::default()).unwrap();
+    let error = file.set(&[("object.name", "Second")], Allowed::default()).unwrap_err();
+    assert!(matches!(error.kind(), Kind::Changed | Kind::Conflict), "{error}");
+    assert!(open(&path).tree().unwrap().contains("name: First"));
+
+    let copy = folder.path().join("copy");
+    std::fs::copy(repository("examples/trajectory.gsd"), &copy).unwrap();
+    let error = open(&copy).set(&[("none", "1")], Allowed::default()).unwrap_err();
+    assert_eq!(error.kind(), Kind::Unsupported, "{error}");
+    let mut received = File::from_bytes(before).unwrap();
+    let error = received.set(&[("object.name", "M31")], Allowed::default()).unwrap_err();
+    assert_eq!(error.kind(), Kind::ReadOnly, "{error}");
 }
 
 /// The environment decides where the history is, so a process of its own saves.

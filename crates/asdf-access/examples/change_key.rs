@@ -1,8 +1,8 @@
-//! Changes a key at the top of the tree of an ASDF file: `cargo run --example change_key FILE KEY VALUE`.
+//! Changes a key in the tree of an ASDF file: `cargo run --example change_key FILE KEY VALUE`.
 //!
-//! VALUE is YAML. The text is saved as an editor in a mount would save it: all other lines stay as they are.
+//! KEY is a path such as meta.filter, VALUE is YAML. All other lines stay as they are.
 
-use asdf_access::{Error, File, Kind, Result};
+use asdf_access::{Allowed, File, Result};
 
 fn main() -> std::process::ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -20,27 +20,7 @@ fn main() -> std::process::ExitCode {
 }
 
 fn change(file: &str, key: &str, value: &str) -> Result<()> {
-    let mut file = File::open(file)?;
-    let tree = file.tree()?;
-    let start = format!("{key}:");
-    let mut text = String::with_capacity(tree.len() + value.len());
-    let mut is_replaced = false;
-    let mut is_within = false;
-    for line in tree.split_inclusive('\n') {
-        // Lines that are indented belong to the key before them, and so do the items of its list.
-        is_within &= line.starts_with([' ', '-']) && !line.starts_with("---");
-        if line.starts_with(&start) && !is_replaced {
-            text += &format!("{key}: {value}\n");
-            is_replaced = true;
-            is_within = true;
-        } else if !is_within {
-            text += line;
-        }
-    }
-    if !is_replaced {
-        return Err(Error::new(Kind::NotFound, format!("the tree has no key \"{key}\"")));
-    }
-    let report = file.set_tree(&text)?;
+    let report = File::open(file)?.set(&[(key, value)], Allowed::default())?;
     for warning in report.warnings {
         eprintln!("change_key: {warning}");
     }

@@ -9,9 +9,9 @@
 //! later reads start decoding where a checkpoint lies.
 //!
 //! A `File` is a snapshot. Reads never return bytes of two versions: once another program has changed the file,
-//! they fail with [`Kind::Changed`], and the file is opened again. [`File::set_tree`] replaces the tree and
-//! leaves the blocks as they are. It checks the text as a mount does, and a journal makes it atomic, even if the
-//! machine loses power: afterwards the file has the old tree or the new one.
+//! they fail with [`Kind::Changed`], and the file is opened again. [`File::set_tree`] replaces the tree, and
+//! [`File::set`] sets values in it; the blocks stay as they are. A save checks the text as a mount does, and a
+//! journal makes it atomic, even if the machine loses power: afterwards the file has the old tree or the new one.
 //!
 //! [`files`] walks over many files, [`catalog`] describes each of them in a line of JSON, and [`File::search`] finds keys
 //! and values.
@@ -67,8 +67,7 @@
 //! # std::fs::copy("examples/sample.asdf", &copy)?;
 //! # let options = asdf_access::OpenOptions::parse("history=off")?;
 //! let mut file = options.open(&copy)?;
-//! let text = file.tree()?.replace("filter: V", "filter: B");
-//! file.set_tree(&text)?;
+//! file.set(&[("object.filter", "B")], asdf_access::Allowed::default())?;
 //! # assert!(asdf_access::File::open(&copy)?.tree()?.contains("filter: B"));
 //! # Ok(())
 //! # }
@@ -99,6 +98,6 @@ pub mod search;
 
 pub use asdf_file::container::{ArrayFacts, ArraySource, Defect, ElementType, FieldType, Severity, Verified};
 pub use library::{
-    Array, Block, ByteOrder, CheckProgress, Datatype, Element, Field, File, OpenOptions, SaveReport,
+    Allowed, Array, Block, ByteOrder, CheckProgress, Datatype, Element, Field, File, OpenOptions, SaveReport,
 };
 pub use seekable::{Error, Kind, Result};

@@ -12,6 +12,7 @@ pub mod check;
 pub mod options;
 mod unchanged;
 
+use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,6 +24,7 @@ pub use check::CheckProgress;
 pub use options::OpenOptions;
 
 pub use asdf_file::array::{ByteOrder, Datatype, Field};
+pub use asdf_tree::yaml::assign::Allowed;
 
 use seekable::error::{Error, Kind, Result};
 use seekable::source::{MemorySource, Revision, Source};
@@ -37,6 +39,7 @@ use asdf_file::container::{self, ArrayFacts, Container, Context, Defect, Footpri
 use asdf_file::edit::context::SaveTarget;
 use asdf_file::edit::recovery::RecoveryPolicy;
 use asdf_file::folder::{Dir, Node};
+use asdf_tree::yaml::assign::{Assignment, assign};
 use asdf_views::format::{self, TreeJson};
 use unchanged::{StaleOnWrite, UnchangedSource};
 
@@ -56,8 +59,8 @@ const PAUSE: Duration = Duration::from_millis(20);
 ///
 /// Opening reads the head of the file; everything else is read when it is asked for. A `File` is a snapshot:
 /// once another program has changed the file, reads of bytes that were not read yet fail with
-/// [`Kind::Changed`], and the file must be opened again. All methods but [`set_tree`](Self::set_tree) may be
-/// called from several threads.
+/// [`Kind::Changed`], and the file must be opened again. All methods but [`set`](Self::set) and
+/// [`set_tree`](Self::set_tree) may be called from several threads.
 ///
 /// ```
 /// # fn main() -> asdf_access::Result<()> {
@@ -84,7 +87,7 @@ struct NamedSource {
     source: Arc<UnchangedSource>,
 }
 
-/// The result of [`File::set_tree`].
+/// The result of [`File::set_tree`] and [`File::set`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SaveReport {
@@ -286,20 +289,67 @@ impl File {
     /// [`Kind::Busy`] if another program (such as a mount) has the file locked, [`Kind::ReadOnly`] or
     /// [`Kind::System`] if it can't be written, [`Kind::Unsupported`] if files of the format can't be changed.
     pub fn set_tree(&mut self, text: &str) -> Result<SaveReport> {
+        self.save(|_| Ok(Cow::Borrowed(text.as_bytes())))
+    }
+
+    /// Sets values in the tree of an ASDF file, as `asdf-mount --set KEY=VALUE` does, and saves it as
+    /// [`set_tree`](Self::set_tree) does. The rest of the text stays as it is, comments included.
+    ///
+    /// A key is a path such as `meta.exposure.filter`: a backslash makes a dot or an equals sign part of a key, and a
+    /// number is the position in a sequence. A value is YAML; an empty one is null. A number that replaces a number is
+    /// written so that Python reads a number: `1e5` as `1.0e+5`.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let copy = folder.path().join("galaxy.asdf");
+    /// # std::fs::copy("examples/sample.asdf", &copy)?;
+    /// use asdf_access::{Allowed, OpenOptions};
+    ///
+    /// let mut file = OpenOptions::parse("history=off")?.open(&copy)?;
+    /// let allowed = Allowed { create: true, ..Allowed::default() };
+    /// file.set(&[("object.name", "M31"), ("checked", "2026-01-01")], allowed)?;
+    /// # assert!(file.tree()?.contains("M31"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As of [`set_tree`](Self::set_tree). The file is unchanged, too, if the error is [`Kind::Usage`] because a key or a
+    /// value can't be read, [`Kind::NotFound`] if there is no such key, or [`Kind::Refused`] if a mapping, a sequence or an
+    /// array would be replaced. [`Allowed`] permits the last two; messages name its fields as the options `--create`
+    /// and `--force` of the program.
+    pub fn set(&mut self, assignments: &[(&str, &str)], allowed: Allowed) -> Result<SaveReport> {
+        let assignments = assignments.iter().map(|(key, value)| Assignment::new(key, value));
+        let assignments = assignments.collect::<Result<Vec<_>>>().map_err(|error| error.of(self.path()))?;
+        let mut warnings = Vec::new();
+        let mut report = self.save(|tree| {
+            let text =
+                assign(&read_all(tree)?, &assignments, allowed, &mut |warning| warnings.push(warning))?;
+            Ok(Cow::Owned(text))
+        })?;
+        report.warnings.splice(0..0, warnings);
+        Ok(report)
+    }
+
+    /// Saves the text that `make` makes of the tree, and opens the file again.
+    fn save<'t>(&mut self, make: impl FnOnce(&dyn Content) -> Result<Cow<'t, [u8]>>) -> Result<SaveReport> {
         let opened =
             self.opened.as_ref().ok_or_else(|| Error::new(Kind::ReadOnly, "is in memory").of(self.path()))?;
         let Named::Local(path) = &opened.named else {
             let message = "is on a server, where files are read-only; download it and change the copy";
             return Err(Error::new(Kind::ReadOnly, message).of(self.path()));
         };
+        let tree = self.container.tree();
+        let base = TextVersion::of(&*tree).map_err(|error| error.of(path))?;
+        let mut editor = format::open_editor(SaveTarget::of_path(path)?, &opened.options.edits())?;
+        editor.set_program(program());
+        let text = make(&*tree).map_err(|error| error.of(path))?;
         if text.is_empty() {
             return Err(Error::new(Kind::Refused, "an empty tree is never saved").of(path));
         }
-        let base = TextVersion::of(&*self.container.tree()).map_err(|error| error.of(path))?;
-        let mut editor = format::open_editor(SaveTarget::of_path(path)?, &opened.options.edits())?;
-        editor.set_program(program());
         let saved = editor
-            .commit(text.as_bytes(), &base, &mut StaleOnWrite(&opened.source))
+            .commit(&text, &base, &mut StaleOnWrite(&opened.source))
             .map_err(|refusal| Error::from(refusal).of(path))?;
         let notices = editor.notices().iter().chain(editor.later_notices()).cloned();
         let warnings = saved.warnings.iter().map(ToString::to_string).chain(notices).collect();

@@ -50,11 +50,23 @@ impl Assignment {
     /// # Errors
     /// There is no `=`, a key is empty, or VALUE is not one valid YAML value.
     pub fn parse(text: &str) -> Result<Self> {
-        let wrong = |why: &str| Error::new(Kind::Usage, format!("{text}: {why}"));
         let (key, value) = KeyPath::before_equals(text)?;
-        let value = value.ok_or_else(|| wrong("write KEY=VALUE, as in meta.filter=F158"))?;
-        let value = in_flow(value).map_err(|error| wrong(&error.message()))?;
-        Ok(Self { key, value })
+        let message = || format!("{text}: write KEY=VALUE, as in meta.filter=F158");
+        Self::of(key, value.ok_or_else(|| Error::new(Kind::Usage, message()))?, text)
+    }
+
+    /// Assigns a value to a key, which are written as in [`parse`](Self::parse).
+    ///
+    /// # Errors
+    /// As of [`parse`](Self::parse).
+    pub fn new(key: &str, value: &str) -> Result<Self> {
+        Self::of(KeyPath::parse(key)?, value, &format!("{key}={value}"))
+    }
+
+    /// `shown` is both, for messages.
+    fn of(key: KeyPath, value: &str, shown: &str) -> Result<Self> {
+        let wrong = |error: Error| Error::new(Kind::Usage, format!("{shown}: {}", error.message()));
+        Ok(Self { key, value: in_flow(value).map_err(wrong)? })
     }
 }
 
