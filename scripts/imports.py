@@ -18,12 +18,13 @@ from pathlib import Path
 # one subject: only circles are forbidden.
 LAYERS = {
     "src": "cli look daemon check fuse vfs overlay mounted view progress log exit text_diff",
+    "python/src": "array block catalog file waiting process",
     "crates/asdf-access/src": "catalog library files local named options search",
     "crates/asdf-remote/src": None,
     "crates/asdf-views/src": "info format views parquet picture",
     "crates/asdf-file/src": "edit asdf container generated array folder history time",
     "crates/asdf-tree/src": "product yaml limits",
-    "crates/seekable/src": "codec decode cache content source user_dirs sync workers error",
+    "crates/seekable/src": "codec decode cache content source user_dirs sync workers per_process error",
 }
 
 # The modules within a module, in layers, too. The module itself, in whose file they are listed, may import all of them,

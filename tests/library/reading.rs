@@ -1,6 +1,6 @@
 //! Trees, arrays and blocks of the three formats.
 
-use asdf_access::{ArraySource, ByteOrder, Datatype, File, Kind, OpenOptions, Severity, Verified};
+use asdf_access::{ArraySource, ByteOrder, Datatype, File, Kind, OpenOptions, Selection, Severity, Verified};
 
 use crate::repository;
 use common::asdf::{AsdfBuilder, Block, HEAD};
@@ -204,4 +204,38 @@ fn a_file_on_a_server_is_read_and_never_saved() {
     assert!(image(&file) == image(&local) && file.tree().unwrap() == local.tree().unwrap());
     let tree = file.tree().unwrap();
     assert_eq!(file.set_tree(&tree).unwrap_err().kind(), Kind::ReadOnly);
+}
+
+#[test]
+fn parts_of_an_array_are_selected_and_stored_ones_found() {
+    let file = File::open(repository("examples/sample.asdf")).unwrap();
+    let image = file.array("image").unwrap();
+    let all: Vec<i16> = image.to_vec().unwrap();
+    let columns = Selection { start: 150, step: -3, count: 40 };
+    let selected = image.select(&[Selection { start: 7, step: 2, count: 5 }, columns]).unwrap();
+    let again = selected
+        .select(&[Selection { start: 1, step: 3, count: 2 }, Selection { start: 0, step: 1, count: 40 }]);
+    let expected = |rows: &[usize]| -> Vec<i16> {
+        rows.iter().flat_map(|row| (0..40).map(move |n| row * 160 + 150 - 3 * n)).map(|at| all[at]).collect()
+    };
+    assert_eq!(selected.to_vec::<i16>().unwrap(), expected(&[7, 9, 11, 13, 15]));
+    assert_eq!(again.unwrap().to_vec::<i16>().unwrap(), expected(&[9, 15]));
+    for wrong in [&[columns][..], &[columns, Selection { start: 0, step: 1, count: 161 }]] {
+        assert_eq!(image.select(wrong).unwrap_err().kind(), Kind::Usage);
+    }
+    assert_eq!(file.stored(&image).unwrap(), None);
+
+    let tree = "a: !core/ndarray-1.1.0 {source: 0, datatype: uint8, byteorder: little, shape: [9]}\n";
+    let (folder, file) = opened(&asdf(tree, [Block::new(b"012345678")]));
+    let path = folder.path().join("a.asdf");
+    let bytes = std::fs::read(&path).unwrap();
+    let array = file.array("a").unwrap();
+    let start = usize::try_from(file.stored(&array).unwrap().unwrap()).unwrap();
+    assert_eq!(
+        (&bytes[start..start + 9], file.array_paths("").unwrap()),
+        (&b"012345678"[..], vec!["a".to_owned()])
+    );
+    std::fs::write(&path, [&bytes[..], b"x"].concat()).unwrap();
+    assert_eq!(file.stored(&array).unwrap_err().kind(), Kind::Changed);
+    assert_ne!(File::open(&path).unwrap().version_of_source().unwrap(), file.version_of_source().unwrap());
 }

@@ -99,5 +99,6 @@ pub mod search;
 pub use asdf_file::container::{ArrayFacts, ArraySource, Defect, ElementType, FieldType, Severity, Verified};
 pub use library::{
     Allowed, Array, Block, ByteOrder, CheckProgress, Datatype, Element, Field, File, OpenOptions, SaveReport,
+    Selection,
 };
 pub use seekable::{Error, Kind, Result};

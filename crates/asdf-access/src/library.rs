@@ -14,11 +14,12 @@ mod unchanged;
 
 use std::borrow::Cow;
 use std::ffi::OsStr;
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use array::{Array, Element};
+pub use array::{Array, Element, Selection};
 pub use block::Block;
 pub use check::CheckProgress;
 pub use options::OpenOptions;
@@ -38,14 +39,16 @@ use asdf_file::container::text_version::TextVersion;
 use asdf_file::container::{self, ArrayFacts, Container, Context, Defect, Footprint};
 use asdf_file::edit::context::SaveTarget;
 use asdf_file::edit::recovery::RecoveryPolicy;
-use asdf_file::folder::{Dir, Node};
+use asdf_file::folder::{Dir, EntryKind, Node};
 use asdf_tree::yaml::assign::{Assignment, assign};
 use asdf_views::format::{self, TreeJson};
 use unchanged::{StaleOnWrite, UnchangedSource};
 
 /// The view with the arrays.
 const ARRAYS: &str = "arrays";
-/// The endings of its files: arrays, and the texts of GSD files.
+/// Maximum length of a tree in JSON, in bytes.
+const MAX_JSON: u64 = 1 << 30;
+/// The endings of the files in the view with the arrays: arrays, and the texts of GSD files.
 const ENDINGS: [&str; 2] = [".npy", ".txt"];
 
 /// Maximum number of links followed on the way to an array.
@@ -201,6 +204,26 @@ impl File {
         self.container.each_array(take).map_err(|error| error.of(self.path()))
     }
 
+    /// Returns the paths of all arrays below a directory of the view of arrays, `""` for all: with masks, aliases and
+    /// references, in the order of the tree. A path may lead to no array.
+    ///
+    /// # Errors
+    /// The tree or the index can't be read.
+    pub fn array_paths(&self, directory: &str) -> Result<Vec<String>> {
+        let walk = || {
+            let mut paths = Vec::new();
+            let mut found = self.container.clone().view(ARRAYS)?;
+            if let (Some(Node::Dir(root)), false) = (&found, directory.is_empty()) {
+                found = root.lookup(OsStr::new(directory))?;
+            }
+            if let Some(Node::Dir(found)) = found {
+                push_paths(&*found, directory, &mut paths)?;
+            }
+            Ok(paths)
+        };
+        walk().map_err(|error: Error| error.of(self.path()))
+    }
+
     /// Returns the array at a path: the keys on the way to it, joined by slashes, such as `roman/data`. Aliases
     /// and references lead to their arrays. The mask of `roman/data` is `roman/data.mask`, an array of
     /// booleans. In a GSD file the paths are those below `arrays/` in a mount, such as
@@ -250,6 +273,49 @@ impl File {
             }
         }
         Ok(None)
+    }
+
+    /// Returns the offset in the local file at which the elements of an array lie, in C order and one after another, as the
+    /// array has them. Then the file can be [mapped](Self::descriptor).
+    ///
+    /// # Errors
+    /// [`Kind::Changed`] if another program has changed the file.
+    pub fn stored(&self, array: &Array) -> Result<Option<u64>> {
+        let Some(offset) = self.offset_of(array) else { return Ok(None) };
+        // A read finds out whether the file has changed.
+        self.container.source().read_at(offset, &mut [0])?;
+        Ok(Some(offset))
+    }
+
+    fn offset_of(&self, array: &Array) -> Option<u64> {
+        let (source, offset) = array.elements().stored()?;
+        let own = self.descriptor()?.as_raw_fd();
+        let offset = offset.checked_add(source.start_in_file())?;
+        let end = offset.checked_add(array.elements().len())?;
+        let is_whole = end <= self.container.source().stat().ok()?.size;
+        (source.descriptor()?.as_raw_fd() == own && is_whole).then_some(offset)
+    }
+
+    /// Returns the descriptor of a local file, which is open as long as the `File` lasts.
+    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.container.source().descriptor()
+    }
+
+    /// Returns a text that differs between versions of the file, to compare it later, or on another machine.
+    ///
+    /// # Errors
+    /// The file can't be examined.
+    pub fn version_of_source(&self) -> Result<String> {
+        Ok(self.container.source().stat()?.version.in_text())
+    }
+
+    /// Returns the tree as JSON, as `tree.json` in a mount has it.
+    ///
+    /// # Errors
+    /// The tree has no JSON, or can't be read.
+    pub fn tree_json(&self) -> Result<Vec<u8>> {
+        let json = self.describe(MAX_JSON, &mut |_| ()).and_then(|json| json);
+        json.map(|json| json.text).map_err(|error| error.of(self.path()))
     }
 
     /// Returns the number of blocks. The first call may search the whole file.
@@ -427,6 +493,31 @@ impl File {
         let file = self.container.clone().derived_file(container::REFERENCES)?;
         file.map(|file| file.content).transpose()
     }
+}
+
+/// Adds the paths of the arrays in a directory, and in those below.
+fn push_paths(dir: &dyn Dir, path: &str, paths: &mut Vec<String>) -> Result<()> {
+    let mut entries = Vec::new();
+    dir.list(0, &mut |name, kind| {
+        entries.push((name.to_owned(), kind));
+        true
+    })?;
+    for (name, kind) in entries {
+        let path = if path.is_empty() {
+            name.to_string_lossy().into_owned()
+        } else {
+            format!("{path}/{}", name.to_string_lossy())
+        };
+        match kind {
+            EntryKind::Dir => {
+                if let Some(Node::Dir(below)) = dir.lookup(&name)? {
+                    push_paths(&*below, &path, paths)?;
+                }
+            }
+            EntryKind::File | EntryKind::Link => paths.extend(path.strip_suffix(".npy").map(str::to_owned)),
+        }
+    }
+    Ok(())
 }
 
 /// Returns the name of the running program, for the history.

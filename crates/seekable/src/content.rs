@@ -182,6 +182,16 @@ pub trait Content: Send + Sync + std::fmt::Debug {
         None
     }
 
+    /// Returns the number of bytes that are decoded to read any one: 1 if none is, `u64::MAX` if all before it are.
+    fn decoded_at_once(&self) -> u64 {
+        self.made_of().iter().map(|content| content.decoded_at_once()).max().unwrap_or(1)
+    }
+
+    /// Returns the shape of the chunks in which the elements of an array are stored, if they are.
+    fn chunk_shape(&self) -> Option<Vec<u64>> {
+        None
+    }
+
     /// Returns the value that the bytes are a file of, such as an array, for readers that need no file.
     fn written(&self) -> Option<&dyn Any> {
         None

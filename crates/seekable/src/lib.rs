@@ -43,7 +43,7 @@
 //! | [`cache`] | decoded granules under one byte budget, the store of seek tables | interpret a seek table |
 //! | [`content`] | bytes of known length: slices, texts, concatenations | know a file format |
 //! | [`source`] | reads at an offset, versions; the local file and its mapping; the interface of places | touch mapped bytes in user space |
-//! | [`workers`], [`sync`], [`user_dirs`], [`error`] | threads, locks, directories of this user, errors | |
+//! | [`workers`], [`sync`], [`per_process`], [`user_dirs`], [`error`] | threads, locks, statics of a process, directories of this user, errors | |
 //!
 //! Names of modules and types may change with each version of `asdf-mount`, for which the crate was written.
 
@@ -52,6 +52,7 @@ pub mod codec;
 pub mod content;
 pub mod decode;
 pub mod error;
+pub mod per_process;
 pub mod source;
 pub mod sync;
 pub mod user_dirs;

@@ -20,6 +20,7 @@ mod window;
 mod writes;
 
 use std::ops::Range;
+use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -97,6 +98,11 @@ pub trait Source: Send + Sync + std::fmt::Debug {
     fn lend(&self, offset: u64, len: usize) -> Option<Lent<'_>> {
         let _ = (offset, len);
         None
+    }
+
+    /// Returns the descriptor of a local file, for a program that maps it.
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.inner()?.descriptor()
     }
 
     /// Returns the offset of the first byte in the file that users know.

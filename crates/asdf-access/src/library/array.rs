@@ -27,6 +27,26 @@ pub struct Array {
     elements: Arc<dyn Content>,
 }
 
+/// Some indices of a dimension.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Selection {
+    /// The first index.
+    pub start: u64,
+    /// The distance from one index to the next; negative to count down.
+    pub step: i64,
+    /// The number of indices.
+    pub count: u64,
+}
+
+impl Selection {
+    /// True if all indices are below `len`.
+    fn is_within(&self, len: u64) -> bool {
+        let Some(last) = self.count.checked_sub(1) else { return true };
+        let last = i128::from(self.start) + i128::from(self.step) * i128::from(last);
+        self.start < len && (0..i128::from(len)).contains(&last)
+    }
+}
+
 /// A Rust type for the elements of an array. Implemented for integers, floats (`f32` also for `float16`),
 /// `bool`, and `[f32; 2]` and `[f64; 2]` for complex numbers.
 pub trait Element: Sized + private::Sealed {
@@ -130,6 +150,29 @@ macro_rules! complex {
 complex!(f32, Complex64);
 complex!(f64, Complex128);
 
+/// Returns the numbers of rows in chunks that end at multiples of `step` bytes, or in the row after, of `rows` rows with
+/// `row` bytes each. One number stands for equal ones.
+fn chunks_of_parts(row: u64, rows: u64, step: u64) -> Vec<u64> {
+    let mut chunks = Vec::new();
+    let mut start = 0;
+    let mut end = step;
+    while start < rows {
+        let next = end.div_ceil(row).min(rows);
+        if next > start {
+            chunks.push(next - start);
+        }
+        start = next;
+        end = end.saturating_add(step);
+    }
+    let is_regular = chunks.split_last().is_none_or(|(last, others)| {
+        others.iter().all(|chunk| *chunk == others[0]) && others.first().is_none_or(|first| last <= first)
+    });
+    if is_regular {
+        chunks.truncate(1);
+    }
+    chunks
+}
+
 impl Array {
     /// Returns the array in a file of the view of arrays.
     pub(super) fn of(path: &str, content: &Arc<dyn Content>) -> Result<Self> {
@@ -154,6 +197,85 @@ impl Array {
             array.elements.clone()
         };
         Ok(Self { path: path.to_owned(), datatype, byteorder, shape, item, elements })
+    }
+
+    /// Returns some of the elements as an array, without reading them.
+    ///
+    /// # Errors
+    /// [`Kind::Usage`] unless there is a selection for each dimension, and all its indices are in the array.
+    pub fn select(&self, selections: &[Selection]) -> Result<Self> {
+        let outside = || Error::new(Kind::Usage, "the selection is not within the array");
+        if selections.len() != self.shape.len() {
+            return Err(outside());
+        }
+        let strided = self.elements.strided().filter(|strided| strided.strides.len() == self.shape.len());
+        let (whole, start, strides) = match strided {
+            Some(strided) => (strided.whole, strided.start, strided.strides),
+            None => (self.elements.clone(), 0, self.strides().ok_or_else(outside)?),
+        };
+        let mut at = i128::from(start);
+        let mut dimensions = Vec::with_capacity(selections.len());
+        for ((selection, len), stride) in selections.iter().zip(&self.shape).zip(strides) {
+            if !selection.is_within(*len) {
+                return Err(outside());
+            }
+            at += i128::from(selection.start) * i128::from(stride);
+            // With one index, the step has no meaning.
+            let step = if selection.count > 1 { selection.step } else { 0 };
+            dimensions.push((selection.count, stride.checked_mul(step).ok_or_else(outside)?));
+        }
+        let shape: Vec<u64> = selections.iter().map(|selection| selection.count).collect();
+        let at = if shape.contains(&0) { 0 } else { u64::try_from(at).map_err(|_| outside())? };
+        let elements = Arc::new(Gather::new(whole, at, self.item, dimensions)?);
+        Ok(Self { shape, elements, ..self.clone() })
+    }
+
+    /// Returns the lengths of chunks in which the array is read without decoding a part twice, for each dimension: one
+    /// length if all but the last are equal. Chunks have about as many `bytes`: whole chunks or rows as the file has them,
+    /// or the whole array if each element takes the decoding of all before it. Of data in parts that are not whole rows,
+    /// a chunk ends with a part, or in the row after.
+    pub fn chunks(&self, bytes: u64) -> Vec<Vec<u64>> {
+        let part = self.elements.decoded_at_once();
+        let stored = self.elements.chunk_shape().filter(|shape| shape.len() == self.shape.len());
+        let mut lengths = match &stored {
+            Some(shape) => shape.clone(),
+            None if part == u64::MAX => self.shape.clone(),
+            None => vec![1; self.shape.len()],
+        };
+        let mut chunks: Vec<Vec<u64>> = lengths.iter().map(|length| vec![*length]).collect();
+        for axis in (0..self.shape.len()).rev() {
+            let row = lengths.iter().fold(self.item, |row, length| row.saturating_mul(*length)).max(1);
+            let rows = self.shape[axis];
+            lengths[axis] = lengths[axis].saturating_mul((bytes / row).max(1)).min(rows).max(1);
+            let is_of_parts = stored.is_none() && part > 1 && part < u64::MAX;
+            chunks[axis] = if is_of_parts && (2..rows).contains(&lengths[axis]) {
+                chunks_of_parts(
+                    row,
+                    rows,
+                    bytes.checked_div(part).unwrap_or_default().max(1).saturating_mul(part),
+                )
+            } else {
+                vec![lengths[axis]]
+            };
+        }
+        chunks
+    }
+
+    /// Returns the strides of contiguous elements in C order.
+    fn strides(&self) -> Option<Vec<i64>> {
+        let mut strides = Vec::with_capacity(self.shape.len());
+        let mut step = i64::try_from(self.item).ok()?;
+        for len in self.shape.iter().rev() {
+            strides.push(step);
+            step = step.checked_mul(i64::try_from((*len).max(1)).ok()?)?;
+        }
+        strides.reverse();
+        Some(strides)
+    }
+
+    /// Returns the bytes of the elements, if they are contiguous.
+    pub(super) fn elements(&self) -> &Arc<dyn Content> {
+        &self.elements
     }
 
     /// Returns the number of elements.
@@ -182,6 +304,14 @@ impl Array {
     /// The bytes at `offset` can't be read or decoded.
     pub fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
         self.elements.read_at(offset, buf).map_err(|error| self.described(error))
+    }
+
+    /// Reads as many bytes of the elements as `buf` holds, like [`read_at`](Self::read_at).
+    ///
+    /// # Errors
+    /// A byte can't be read or decoded, or the array ends before.
+    pub fn read_exact_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
+        read_exact_at(&*self.elements, offset, buf).map_err(|error| self.described(error))
     }
 
     /// Reads elements into `out`, from element `first` on, and returns how many: fewer than asked only at the
@@ -255,5 +385,30 @@ impl Array {
 
     fn described(&self, error: Error) -> Error {
         error.within(format_args!("the array \"{}\"", self.path.escape_debug()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunks_end_with_the_parts_or_in_the_row_after() {
+        // Parts of 10 bytes, rows of 4: they end in the 3rd row, the 5th, the 8th, the 10th.
+        assert_eq!(chunks_of_parts(4, 10, 10), [3, 2, 3, 2]);
+        assert_eq!(chunks_of_parts(4, 9, 10), [3, 2, 3, 1]);
+        assert_eq!(chunks_of_parts(5, 9, 10), [2]);
+        assert_eq!(chunks_of_parts(5, 3, 100), [3]);
+        assert_eq!(chunks_of_parts(100, 3, 10), [1]);
+        assert!(chunks_of_parts(u64::MAX, 0, u64::MAX).is_empty());
+        assert_eq!(chunks_of_parts(1, u64::MAX, u64::MAX), [u64::MAX]);
+    }
+
+    #[test]
+    fn a_selection_is_within_its_dimension() {
+        let within = |start, step, count, len| Selection { start, step, count }.is_within(len);
+        assert!(within(0, 1, 5, 5) && within(4, -1, 5, 5) && within(0, i64::MIN, 0, 0) && within(4, 9, 1, 5));
+        assert!(!within(0, 1, 6, 5) && !within(4, -1, 6, 5) && !within(5, 0, 1, 5));
+        assert!(!within(0, i64::MAX, u64::MAX, u64::MAX) && !within(u64::MAX, 1, 1, u64::MAX));
     }
 }

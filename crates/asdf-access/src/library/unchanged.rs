@@ -33,7 +33,8 @@ impl UnchangedSource {
         if !self.is_stale.load(Ordering::SeqCst) && (now == self.stat.version || is_removed()) {
             return Ok(());
         }
-        Err(Error::new(Kind::Changed, "the file was changed: open it again").of(self.source.path()))
+        Err(Error::new(Kind::Changed, "has changed since it was opened; open it again")
+            .of(self.source.path()))
     }
 }
 

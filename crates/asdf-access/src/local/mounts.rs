@@ -19,6 +19,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{AtFlags, Statx, StatxAttributes, StatxFlags, major, makedev, minor};
 use rustix::io::Errno;
 use seekable::error::{Error, Kind, Result};
+use seekable::per_process::PerProcess;
 use seekable::sync::locked;
 use twox_hash::XxHash3_128;
 
@@ -37,7 +38,7 @@ const OVERLAY: &[u8] = b"overlay";
 const SERVED: &[u8] = b"fuseblk";
 
 /// The mount table as last read.
-static KNOWN: Mutex<Option<Known>> = Mutex::new(None);
+static KNOWN: PerProcess<Mutex<Option<Known>>> = PerProcess::new(Mutex::default);
 
 struct Known {
     /// The open table, which signals changes.
@@ -119,7 +120,7 @@ fn is_ours(device: u64) -> bool {
 
 /// Calls `question` with the current table; `None` without /proc.
 fn with_table<T>(question: impl FnOnce(&Known) -> T) -> Option<T> {
-    let mut known = locked(&KNOWN);
+    let mut known = locked(KNOWN.get());
     if known.as_ref().is_none_or(Known::is_outdated) {
         *known = read(known.take());
     }

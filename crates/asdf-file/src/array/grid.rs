@@ -46,6 +46,18 @@ impl Division {
             Self::At(starts) => starts.len() as u64,
         }
     }
+
+    /// Returns the length of the chunks of a dimension of `len`; `None` if one that is not the last has another length.
+    pub fn regular(&self, len: u64) -> Option<u64> {
+        let starts = match self {
+            Self::Every(chunk) => return Some(*chunk),
+            Self::At(starts) => starts,
+        };
+        let chunk = starts.get(1).copied().unwrap_or(len.max(1));
+        let is_spaced = starts.iter().zip(0_u64..).all(|(start, n)| n.checked_mul(chunk) == Some(*start));
+        let is_last_short = starts.last().is_none_or(|last| len.saturating_sub(*last) <= chunk);
+        (is_spaced && is_last_short).then_some(chunk)
+    }
 }
 
 impl Axis {
@@ -89,6 +101,8 @@ pub struct Grid {
     fill: Vec<u8>,
     len: u64,
     chunks: Arc<dyn GridChunks>,
+    /// The shape of the chunks, unless they differ.
+    chunk_shape: Option<Vec<u64>>,
 }
 
 /// A chunk that a read needs.
@@ -154,6 +168,8 @@ impl Grid {
         let mut len = item;
         let mut stored = item;
         let mut axes = Vec::new();
+        let regular = shape.iter().zip(&divisions).map(|(len, division)| division.regular(*len));
+        let chunk_shape = regular.collect();
         for (of_axis, division) in shape.iter().zip(divisions) {
             let is_right = match &division {
                 Division::Every(chunk) => *chunk > 0,
@@ -185,7 +201,7 @@ impl Grid {
         while let Some(axis) = axes.pop_if(is_whole) {
             item = item.saturating_mul(axis.len);
         }
-        Ok(Self { axes, item, fill, len, chunks })
+        Ok(Self { axes, item, fill, len, chunks, chunk_shape })
     }
 
     /// Returns the place of byte `offset`, which is before the end.
@@ -251,6 +267,10 @@ impl Content for Grid {
                 }
             }
         })
+    }
+
+    fn chunk_shape(&self) -> Option<Vec<u64>> {
+        self.chunk_shape.clone()
     }
 
     /// True: where a chunk lies, and how it is compressed, is found by the reads.

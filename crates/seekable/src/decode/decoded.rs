@@ -32,6 +32,9 @@ use job::ReadersState;
 /// kernel.
 const NEAR: u64 = 16 * GRANULE;
 
+/// The usual length of a part of compressed data, in bytes.
+const USUAL_PART: u64 = 4 << 20;
+
 /// The decoded content of an encoded one.
 pub struct Decoded {
     id: ContentId,
@@ -349,6 +352,15 @@ impl Content for Decoded {
 
     fn inherit(&self, from: u64, damage: &Error) {
         self.broken(from, damage.clone());
+    }
+
+    fn decoded_at_once(&self) -> u64 {
+        match &self.encoded {
+            Encoded::Stream(_) => u64::MAX,
+            // Finding a chunk on a server takes a request.
+            Encoded::Pieces(pieces) if pieces.is_cheaper_in_part() => USUAL_PART,
+            Encoded::Pieces(pieces) => pieces.find(0).ok().flatten().map_or(1, |chunk| chunk.len),
+        }
     }
 
     fn costs_a_pass(&self) -> bool {

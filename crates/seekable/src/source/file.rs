@@ -128,6 +128,10 @@ impl Drop for FileSource {
 }
 
 impl Source for FileSource {
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.as_fd())
+    }
+
     fn surroundings(&self) -> Option<&Arc<dyn Surroundings>> {
         self.surroundings.as_ref()
     }

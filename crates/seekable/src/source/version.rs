@@ -82,6 +82,17 @@ impl SourceVersion {
         }
     }
 
+    /// Returns a text that differs between versions, and is the same on each machine that reads the file over a network:
+    /// without the number of the device, and without the time at which a name or a permission changed.
+    pub fn in_text(&self) -> String {
+        match self.0 {
+            Token::File(Identity { inode, size, mtime: (seconds, nanoseconds), .. }) => {
+                format!("{inode} {size} {seconds}.{nanoseconds:09}")
+            }
+            Token::Tag(digest) => format!("{digest:032x}"),
+        }
+    }
+
     /// Returns bytes that differ between versions, to identify the source in data that outlive the program.
     pub fn to_bytes(&self) -> Vec<u8> {
         match self.0 {

@@ -1,22 +1,30 @@
 //! The program's thread that waits for a request, the signals that end it, and the time since which it waits.
 //!
-//! fuser does not support FUSE_INTERRUPT, by which the kernel interrupts a request. A thread that waits for a
-//! server therefore looks at the signals of its caller.
+//! fuser does not support FUSE_INTERRUPT, by which the kernel interrupts a request. A thread that decodes much or waits
+//! for a server therefore looks at the signals of its caller. A caller in this process says itself whether it still wants
+//! the bytes.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::fs::File;
 use std::io::Read;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use rustix::process::Pid;
 
+use crate::error::Result;
+
 thread_local! {
     /// The thread of a program on whose behalf this thread works.
     static CALLER: Cell<Option<u32>> = const { Cell::new(None) };
+    /// Tells whether the caller in this process, for which this thread works, has given up.
+    static HAS_GIVEN_UP: RefCell<Option<HasGivenUp>> = const { RefCell::new(None) };
     /// The time at which the request arrived for which this thread works.
     static ARRIVED: Cell<Option<Instant>> = const { Cell::new(None) };
 }
+
+type HasGivenUp = Rc<dyn Fn() -> bool>;
 
 /// Time between two looks at the signals.
 pub const LOOK: Duration = Duration::from_millis(50);
@@ -32,6 +40,22 @@ const ENDING: u64 = 1 << 0 | 1 << 1 | 1 << 2 | 1 << 8 | 1 << 14;
 pub fn on_behalf_of<T>(caller: Option<u32>, arrived: Instant, job: impl FnOnce() -> T) -> T {
     let _reset = Reset(CALLER.replace(caller), ARRIVED.replace(Some(arrived)));
     job()
+}
+
+/// Runs a job for a caller in this process. The job ends with EINTR soon after `has_given_up`, which is called on this
+/// thread while the job waits or decodes, has returned true.
+pub fn unless_given_up<T>(has_given_up: impl Fn() -> bool + 'static, job: impl FnOnce() -> T) -> T {
+    let _reset = ResetGivenUp(HAS_GIVEN_UP.replace(Some(Rc::new(has_given_up))));
+    job()
+}
+
+/// A guard that restores the caller in this process. A panic drops it, too.
+struct ResetGivenUp(Option<HasGivenUp>);
+
+impl Drop for ResetGivenUp {
+    fn drop(&mut self) {
+        HAS_GIVEN_UP.set(self.0.take());
+    }
 }
 
 /// Returns a job for another thread, with the deadline of this thread's request. If the thread that runs the job
@@ -60,9 +84,30 @@ impl Drop for Reset {
     }
 }
 
-/// True if the caller has ended, or a signal is to end it.
+/// True if the caller has ended or given up, or a signal is to end it.
 pub fn is_gone() -> bool {
-    CALLER.get().is_some_and(is_thread_gone)
+    let has_given_up = HAS_GIVEN_UP.with_borrow(Option::clone);
+    has_given_up.is_some_and(|has_given_up| has_given_up()) || CALLER.get().is_some_and(is_thread_gone)
+}
+
+/// Calls [`is_gone`] at most once in [`LOOK`], during work that does not wait.
+#[derive(Debug)]
+pub struct Looks(Instant);
+
+impl Looks {
+    /// Begins the work.
+    pub fn begin() -> Self {
+        Self(Instant::now())
+    }
+
+    /// Returns EINTR if the caller is gone.
+    pub fn check(&mut self) -> Result<()> {
+        if self.0.elapsed() < LOOK {
+            return Ok(());
+        }
+        self.0 = Instant::now();
+        if is_gone() { Err(Errno::INTR.into()) } else { Ok(()) }
+    }
 }
 
 /// True if a thread of a program has ended, or a signal is to end it. Reading `status` never blocks.

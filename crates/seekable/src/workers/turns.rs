@@ -9,13 +9,14 @@ use std::num::NonZeroUsize;
 use std::sync::{Condvar, Mutex, PoisonError};
 
 use super::while_waiting;
+use crate::per_process::PerProcess;
 
 /// The smallest sizes in bytes of the jobs that need a turn. Each size has its own turns, so that large jobs
 /// do not wait for very large ones.
 const SIZES: [u64; 2] = [1 << 20, 16 << 20];
 
 /// The turns of the jobs of each size.
-static TURNS: [Turns; 2] = [Turns::new(), Turns::new()];
+static TURNS: PerProcess<[Turns; 2]> = PerProcess::new(|| [Turns::new(), Turns::new()]);
 
 thread_local! {
     /// The turns of which this thread has one.
@@ -32,7 +33,7 @@ struct Turns {
 /// Does a job that takes time in proportion to `size`, in bytes. A long job waits for its turn.
 pub fn in_turn<T>(size: u64, job: impl FnOnce() -> T) -> T {
     let place = SIZES.iter().rposition(|least| size >= *least);
-    match place.and_then(|place| TURNS.get(place)) {
+    match place.and_then(|place| TURNS.get().get(place)) {
         Some(turns) => turns.run(job),
         None => job(),
     }

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+use seekable::per_process::PerProcess;
 use seekable::sync::Awaited;
 
 /// Size of the first part gathered for a reader, in bytes.
@@ -61,7 +62,7 @@ impl GatherState {
 }
 
 /// All arrays that may hold a part, the oldest first.
-static HOLDERS: Mutex<Vec<Weak<GatherCache>>> = Mutex::new(Vec::new());
+static HOLDERS: PerProcess<Mutex<Vec<Weak<GatherCache>>>> = PerProcess::new(Mutex::default);
 
 impl GatherCache {
     /// Copies bytes from `offset` of an array of `len` bytes. Returns their number; 0 if they can't be
@@ -108,7 +109,7 @@ impl GatherCache {
 
     /// Drops the parts of other arrays until there is room for `wanted` bytes. Returns the size available.
     fn make_room(self: &Arc<Self>, wanted: u64) -> u64 {
-        let mut holders = HOLDERS.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut holders = HOLDERS.get().lock().unwrap_or_else(PoisonError::into_inner);
         holders.retain(|holder| holder.upgrade().is_some_and(|holder| !Arc::ptr_eq(&holder, self)));
         let mut held = 0;
         for holder in holders.iter().rev().filter_map(Weak::upgrade) {

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
+use seekable::per_process::PerProcess;
 use seekable::source::Identity;
 use seekable::source::storage::{Extent, Extents, Storage, Watch};
 use seekable::sync::locked;
@@ -25,7 +26,7 @@ use super::{Done, PIECE, SaveJob, Stopped, unsuited, unsuited_or_failed};
 const MIN_ROOM: u64 = 16 << 20;
 /// Held while a file is overwritten where room is short. Saves at once would take it from each other after they have
 /// looked.
-static WHERE_ROOM_IS_SHORT: Mutex<()> = Mutex::new(());
+static WHERE_ROOM_IS_SHORT: PerProcess<Mutex<()>> = PerProcess::new(Mutex::default);
 /// The number of attempts to create a journal while another program has its own there, and the pause between them.
 const JOURNAL_ATTEMPTS: usize = 100;
 const JOURNAL_PAUSE: Duration = Duration::from_millis(10);
@@ -57,7 +58,7 @@ impl<S: Storage> SaveJob<'_, S> {
 
     /// Waits until no other save overwrites a file, unless there is room for several.
     fn alone_where_room_is_short(&self) -> Option<MutexGuard<'static, ()>> {
-        self.is_short_of_room(4 * MIN_ROOM).then(|| locked(&WHERE_ROOM_IS_SHORT))
+        self.is_short_of_room(4 * MIN_ROOM).then(|| locked(WHERE_ROOM_IS_SHORT.get()))
     }
 
     /// True if overwriting this many bytes of the source, or undoing that, may fail for lack of space.

@@ -184,8 +184,17 @@ impl Plan {
                 return Err("its chunks have different byte orders".into());
             }
             ArrayChunks::Arrays(_) => {
-                let even = chunked.divisions.iter().zip(&shape).map(|(division, len)| even(division, *len));
-                even.collect::<Option<_>>().ok_or("its chunks differ in shape")?
+                // Zarr has no chunk at the end that is shorter.
+                let even = |(division, len): (&Division, &u64)| {
+                    division.regular(*len).filter(|chunk| len.is_multiple_of(*chunk))
+                };
+                chunked
+                    .divisions
+                    .iter()
+                    .zip(&shape)
+                    .map(even)
+                    .collect::<Option<_>>()
+                    .ok_or("its chunks differ in shape")?
             }
         };
         let len = chunks.iter().try_fold(item, |len, one| len.checked_mul(*one)).ok_or("it is too large")?;
@@ -341,14 +350,6 @@ impl references::Plan for Plan {
             ChunkPlaces::Inline(bytes) => 3 * bytes.len() as u64,
         }
     }
-}
-
-/// Returns the length of the chunks in a dimension of `len`; `None` if they differ.
-fn even(division: &Division, len: u64) -> Option<u64> {
-    let Division::At(starts) = division else { return None };
-    let chunk = starts.get(1).copied().unwrap_or(len.max(1));
-    let is_spaced = starts.iter().zip(0_u64..).all(|(start, n)| n.checked_mul(chunk) == Some(*start));
-    (is_spaced && len.is_multiple_of(chunk)).then_some(chunk)
 }
 
 /// Returns the blocks of all chunks, each of which is one chunk; `None` for a chunk that was never written. Each is

@@ -18,7 +18,7 @@ use crate::decode::idle::PER_CONTENT;
 use crate::decode::{Chunk, Decoder, GRANULE, IdleDecoders};
 use crate::error::{Error, Result, errno};
 use crate::sync::Awaited;
-use crate::workers::caller;
+use crate::workers::caller::{self, Looks};
 
 /// Maximum number of bytes from an idle decoder to the checkpoint after it for which the idle decoder is
 /// preferred to a new one that starts at the checkpoint.
@@ -287,7 +287,12 @@ impl Decoded {
             decoder.wanted(granule.start.saturating_add(GRANULE));
         }
         let mut buffer = Vec::new();
+        let mut looks = Looks::begin();
         loop {
+            if let Err(error) = looks.check() {
+                self.park(granule.span, Some((at, decoder)));
+                return Err(error);
+            }
             let end = at.saturating_add(GRANULE).min(granule.span.end);
             let len = (end - at) as usize;
             if buffer.capacity() < len {

@@ -338,3 +338,19 @@ fn a_stream_within_a_stream_is_read_while_others_wait_for_memory() {
         ends.recv_timeout(std::time::Duration::from_secs(60)).expect("two readers wait for each other");
     }
 }
+
+/// A reader that gives up stops a long decoding, and the next one goes on where it stopped.
+#[test]
+fn a_decoding_ends_when_its_reader_gives_up() {
+    let size = 1 << 30;
+    let (stream, content, _cache) = counted(Counted { len: size, ..Counted::default() }, 16 << 20);
+    let mut buf = [0; 16];
+    let read_last = |content: &Decoded, buf: &mut [u8]| content.read_at(size - 16, buf);
+    let error =
+        crate::workers::caller::unless_given_up(|| true, || read_last(&content, &mut buf)).unwrap_err();
+    assert_eq!(error.errno(), libc::EINTR);
+    let done = stream.bytes.load(Ordering::Relaxed);
+    assert!(done < size);
+    read(&content, size - 16, 16);
+    assert_eq!(stream.starts.load(Ordering::Relaxed), 1);
+}
