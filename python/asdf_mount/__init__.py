@@ -2,16 +2,17 @@
 
 >>> with asdf_mount.mount("galaxy.asdf") as path:
 ...     text = (path / "tree.yaml").read_text()
->>> asdf_mount.open("galaxy.asdf").arrays["image"].max()
+>>> asdf_mount.open("galaxy.asdf").arrays["image"][:100].max()
 3208
 >>> xarray.open_dataset("galaxy.asdf", engine="asdf-mount", chunks={})
 """
 
 from importlib.metadata import PackageNotFoundError, version
 
-from ._file import Arrays, File, catalog
-from ._mount import mount
-from ._program import AsdfMountError, Options, find_program
+from ._file import Array, Arrays, Defect, File, catalog
+from ._mount import find_program, mount
+from ._native import AsdfMountError, Block
+from ._options import Options
 
 open = File
 try:
@@ -19,4 +20,4 @@ try:
 except PackageNotFoundError:  # run from the sources
     __version__ = "0"
 
-__all__ = ["Arrays", "AsdfMountError", "File", "Options", "catalog", "find_program", "mount", "open"]
+__all__ = ["Array", "Arrays", "AsdfMountError", "Block", "Defect", "File", "Options", "catalog", "find_program", "mount", "open"]

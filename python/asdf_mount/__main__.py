@@ -3,7 +3,7 @@
 import os
 import sys
 
-from ._program import find_program
+from ._mount import find_program
 
 if __name__ == "__main__":
     program = find_program()

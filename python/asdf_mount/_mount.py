@@ -1,17 +1,47 @@
-"""Mounts as context managers."""
+"""Mounts as context managers, by the program of this package."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import subprocess
+import sysconfig
 import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Optional
 
-from ._program import AsdfMountError, Options, Source, option_arguments, run, source_text
+from ._native import AsdfMountError, shown
+from ._options import Options, Source, option_text, source_text
+
+#: The variable with the argument of this number as it was given; in the list of processes it has no login.
+TYPED = "ASDF_MOUNT_TYPED_"
+
+
+def find_program() -> str:
+    """Return the path of the program that was installed with this package, else of the first one in ``PATH``."""
+    scripts = [sysconfig.get_path("scripts"), sysconfig.get_path("scripts", f"{os.name}_user")]
+    # Where `pip install --target` puts it.
+    beside = str(Path(__file__).resolve().parents[1] / "bin")
+    found = shutil.which("asdf-mount", path=os.pathsep.join([*scripts, beside])) or shutil.which("asdf-mount")
+    if not found:
+        raise AsdfMountError("the program asdf-mount is missing: install the package asdf-mount again")
+    return found
+
+
+def run(*arguments: str) -> None:
+    """Run the program to its end. Its failure is an `AsdfMountError`."""
+    hidden = {f"{TYPED}{n}": text for n, text in enumerate(arguments, 1) if shown(text) != text}
+    command = [find_program(), *map(shown, arguments)]
+    environment = {**os.environ, **hidden}
+    ended = subprocess.run(
+        command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False
+    )
+    if ended.returncode != 0:
+        text = ended.stderr.decode(errors="replace").strip().replace("asdf-mount: ", "")
+        raise AsdfMountError(text or "asdf-mount failed without a message")
 
 
 @contextlib.contextmanager
@@ -44,6 +74,7 @@ def mount(
         The source can't be mounted, or not be unmounted.
     """
     text = source_text(source)
+    given = option_text(options)
     with contextlib.ExitStack() as stack:
         if mountpoint is None:
             parent = Path(tempfile.mkdtemp(prefix="asdf-mount-"))
@@ -53,7 +84,7 @@ def mount(
             stack.callback(remove, mountpoint)
         path = Path(os.fsdecode(mountpoint)).absolute()
         try:
-            run("--quiet", *["-r"] * read_only, *option_arguments(options), "--", text, str(path))
+            run("--quiet", *["-r"] * read_only, *(["-o", given] if given else []), "--", text, str(path))
         except BaseException as error:
             if not isinstance(error, AsdfMountError):
                 # After Ctrl-C the mount may be ready.

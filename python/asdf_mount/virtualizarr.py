@@ -11,8 +11,8 @@ from typing import Any, Optional
 from virtualizarr.manifests import ManifestStore
 from virtualizarr.parsers.kerchunk.translator import manifestgroup_from_kerchunk_refs
 
-from ._file import references
-from ._program import Options, source_text
+from ._file import File
+from ._options import Options
 
 
 @dataclass
@@ -33,13 +33,17 @@ class AsdfParser:
     skip_variables: Optional[Iterable[str]] = None
     options: Options = None
 
+    def _references(self, url: str) -> dict[str, Any]:
+        text = File(url, options=self.options)._native.references()
+        return dict(json.loads(text)["refs"]) if text else {}
+
     def __call__(self, url: str, registry: Any) -> ManifestStore:
         """Return the store of the arrays in the file at `url`; `registry` resolves the addresses of the chunks."""
         refs: dict[str, Any] = {}
         unsuitable = set(self.skip_variables or ())
         group = (self.group or "").strip("/")
         prefix = f"{group}/" if group else ""
-        for key, value in references(source_text(url), self.options).items():
+        for key, value in self._references(url).items():
             name, _, part = key.removeprefix(prefix).partition("/")
             if not key.startswith(prefix) or ".zmetadata" in (name, part):
                 continue

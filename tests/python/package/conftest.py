@@ -1,6 +1,6 @@
 """Makes asdf_mount importable from the sources, with its entry points, unless it is installed.
 
-The program is then the one of the debug build, or the one that ASDF_MOUNT names.
+Program and native module are then those of the debug build. ASDF_MOUNT names another program, beside its module.
 """
 
 import functools
@@ -27,13 +27,16 @@ if importlib.util.find_spec("asdf_mount") is None:
     program = os.environ.get("ASDF_MOUNT") or os.path.join(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"), "debug/asdf-mount")
     SOURCES = tempfile.TemporaryDirectory(prefix="asdf-mount-package-")
     place = Path(SOURCES.name)
-    (place / "asdf_mount").symlink_to(ROOT / "python/asdf_mount")
+    (place / "asdf_mount").mkdir()
+    for source in (ROOT / "python/asdf_mount").glob("*.py*"):
+        (place / "asdf_mount" / source.name).symlink_to(source)
+    (place / "asdf_mount/_native.abi3.so").symlink_to(Path(program).resolve().with_name("lib_native.so"))
     (place / "bin").mkdir()
     (place / "bin/asdf-mount").symlink_to(Path(program).resolve())
     information = place / "asdf_mount-0.dist-info"
     information.mkdir()
     (information / "METADATA").write_text("Metadata-Version: 2.1\nName: asdf-mount\nVersion: 0\n")
-    groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]
+    groups = tomllib.loads((ROOT / "python/pyproject.toml").read_text())["project"]["entry-points"]
     lines = [f"[{group}]\n" + "".join(f"{name} = {value}\n" for name, value in given.items()) for group, given in groups.items()]
     (information / "entry_points.txt").write_text("\n".join(lines))
     sys.path.insert(0, str(place))
