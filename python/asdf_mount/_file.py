@@ -94,7 +94,8 @@ class File:
     def set_tree(self, text: str) -> list[str]:
         """Replace the tree of an ASDF file by a text, as a save in a mount does, and return the warnings, a line each.
 
-        Arrays and blocks of this file that were taken before can no longer be read, except for maps.
+        Arrays and blocks of this file that were taken before can no longer be read. Maps of it may show other bytes, as
+        those of any file that is written to.
 
         Raises
         ------
@@ -115,6 +116,7 @@ class File:
     def _saved(self, report: tuple[bool, list[str], list[str]]) -> list[str]:
         for name in ("tree", "bytes"):
             self.__dict__.pop(name, None)
+        self.arrays = Arrays(self)
         _, restored, warnings = report
         return [*(f"restored: {part}" for part in restored), *warnings]
 
