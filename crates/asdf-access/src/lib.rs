@@ -91,6 +91,7 @@ pub mod local;
 pub mod named;
 pub mod options;
 
+pub use asdf_file::asdf::decode::decode;
 pub use asdf_file::container::{ArrayFacts, ArraySource, Defect, ElementType, FieldType, Severity, Verified};
 pub use library::{
     Array, Block, ByteOrder, CheckProgress, Datatype, Element, Field, File, OpenOptions, SaveReport,
