@@ -99,7 +99,7 @@ def decode_at(fd: Any, start: int, used_size: int, data_size: int, compression: 
     label = compression if isinstance(compression, str) else compression.rstrip(b"\0").decode("ascii")
     compressor = type(_compression._get_compressor(label))
     known = KNOWN.get(f"{compressor.__module__}.{compressor.__qualname__}")
-    if known is None or known[0] != label or not known[1](fd.read(min(20, used_size)), used_size):
+    if known is None or not known[1](fd.read(min(20, used_size)), used_size):
         return None
     stored: Any
     # A file of the system, and not, for example, a compressed one.
@@ -112,5 +112,5 @@ def decode_at(fd: Any, start: int, used_size: int, data_size: int, compression: 
         if len(stored) != used_size:
             return None
     array = numpy.empty(data_size, numpy.uint8)
-    _native.decode(label, stored, array)
+    _native.decode(known[0], stored, array)
     return array

@@ -190,6 +190,29 @@ def test_decoders_that_are_not_known_are_left_alone(used):
     assert decompress("zlib") == BYTES and used == ["zlib"]
 
 
+def test_the_warnings_are_those_of_asdf(used):
+    class Again(asdf.extension.Compressor):
+        label = b"zstd"
+
+        def compress(self, data, **_):
+            raise NotImplementedError
+
+        def decompress(self, data, out, **_):
+            raise NotImplementedError
+
+    class Other(asdf.extension.Extension):
+        extension_uri = "asdf://example.com/extensions/again-1.0.0"
+        compressors = [Again()]
+
+    label, stored = SAMPLES["zlib"]
+    with asdf.config_context() as config:
+        config.add_extension(Other())
+        for decompress in [_compression.decompress, _compression.decompress.__wrapped__]:
+            made, _, warned = outcome(decompress, stored, len(stored), len(BYTES), label)
+            assert made == BYTES and warned == ['Found more than one compressor for "zstd"']
+    assert used == ["zlib"]
+
+
 def test_small_blocks_and_a_missing_module_are_left_to_asdf(monkeypatch, used):
     label, stored = SAMPLES["zlib"]
     monkeypatch.setattr(_asdf, "MIN_SIZE", len(BYTES) + 1)
