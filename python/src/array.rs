@@ -3,9 +3,9 @@
 use std::sync::{Arc, Mutex};
 
 use asdf_access::{Array as Opened, Error, Kind, Selection};
+use numpy::PyArray1;
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
-use pyo3::types::PyMemoryView;
 use seekable::sync::locked;
 
 use crate::file::File;
@@ -86,7 +86,7 @@ impl Array {
         &self,
         py: Python<'py>,
         selections: Vec<(u64, i64, u64)>,
-    ) -> PyResult<Bound<'py, PyMemoryView>> {
+    ) -> PyResult<Bound<'py, PyArray1<u8>>> {
         let selections = selections.into_iter().map(|(start, step, count)| Selection { start, step, count });
         let selections: Vec<Selection> = selections.collect();
         self.with(py, |array| {

@@ -2,8 +2,9 @@
 
 use asdf_access::{Block as Opened, Error, Kind};
 use asdf_file::container::FactValue;
+use numpy::PyArray1;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyMemoryView};
+use pyo3::types::PyDict;
 
 use crate::file::File;
 use crate::process::Own;
@@ -66,7 +67,7 @@ impl Block {
     }
 
     /// Reads decoded bytes from an offset on: fewer than `length` only at the end of the block.
-    fn read<'py>(&self, py: Python<'py>, offset: u64, length: u64) -> PyResult<Bound<'py, PyMemoryView>> {
+    fn read<'py>(&self, py: Python<'py>, offset: u64, length: u64) -> PyResult<Bound<'py, PyArray1<u8>>> {
         self.with(py, |block| {
             let length = length.min(block.len().saturating_sub(offset));
             filled(py, length, |at, bytes| {

@@ -4,6 +4,7 @@
 //! - `array`: an array of a file
 //! - `block`: a block of a file
 //! - `catalog`: the catalogue of many files
+//! - `decode`: a compressed block that Python reads
 //! - `waiting`: calls without the GIL, which a signal ends
 //! - `process`: values that a forked process does not use
 //!
@@ -13,6 +14,7 @@
 mod array;
 mod block;
 mod catalog;
+mod decode;
 mod file;
 mod process;
 mod waiting;
@@ -27,6 +29,8 @@ mod _native {
     use crate::block::Block;
     #[pymodule_export]
     use crate::catalog::Catalog;
+    #[pymodule_export]
+    use crate::decode::decode;
     #[pymodule_export]
     use crate::file::File;
     #[pymodule_export]

@@ -3,9 +3,9 @@
 use std::sync::{Arc, Mutex};
 
 use asdf_access::{Error, Result};
+use numpy::{PyArray1, PyArrayMethods};
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
-use pyo3::types::{PyByteArray, PyMemoryView, PySlice};
 use seekable::sync::locked;
 use seekable::workers::caller::unless_given_up;
 
@@ -43,31 +43,23 @@ pub(crate) fn wait<T: Send>(py: Python<'_>, job: impl FnOnce() -> Result<T> + Se
 }
 
 /// Bytes that are read at once. After each of these pieces, Ctrl-C ends a read.
-const PIECE: u64 = 1 << 20;
+const PIECE: usize = 1 << 20;
 
-/// Returns `len` bytes in a new buffer; `read` fills a part of it from an offset on.
-///
-/// Many bytes are copied piece by piece into memory of numpy's, which is not written before: it would take long, with the
-/// GIL.
+/// Returns `len` bytes in a new array; `read` fills a part of it from an offset on.
 pub(crate) fn filled<'py>(
     py: Python<'py>,
     len: u64,
     read: impl Fn(u64, &mut [u8]) -> Result<()> + Sync,
-) -> PyResult<Bound<'py, PyMemoryView>> {
-    let piece = |offset: u64, len: u64| {
-        PyByteArray::new_with(py, usize::try_from(len)?, |bytes| wait(py, || read(offset, bytes)))
-    };
-    if len <= PIECE {
-        return PyMemoryView::from(piece(0, len)?.as_any());
-    }
-    let whole = py.import("numpy")?.call_method1("empty", (len, "u1"))?;
-    for offset in (0..len).step_by(PIECE as usize) {
+) -> PyResult<Bound<'py, PyArray1<u8>>> {
+    // numpy takes the memory from the system, so that clearing it costs nothing.
+    let array = PyArray1::zeros(py, usize::try_from(len)?, false);
+    let mut writable = array.try_readwrite()?;
+    let mut offset = 0;
+    for piece in writable.as_slice_mut()?.chunks_mut(PIECE) {
         py.check_signals()?;
-        let end = len.min(offset + PIECE);
-        whole.set_item(
-            PySlice::new(py, offset.try_into()?, end.try_into()?, 1),
-            piece(offset, end - offset)?,
-        )?;
+        wait(py, || read(offset, piece))?;
+        offset += piece.len() as u64;
     }
-    PyMemoryView::from(&whole)
+    drop(writable);
+    Ok(array)
 }

@@ -96,6 +96,7 @@ pub mod named;
 pub mod options;
 pub mod search;
 
+pub use asdf_file::asdf::decode::decode;
 pub use asdf_file::container::{ArrayFacts, ArraySource, Defect, ElementType, FieldType, Severity, Verified};
 pub use library::{
     Allowed, Array, Block, ByteOrder, CheckProgress, Datatype, Element, Field, File, OpenOptions, SaveReport,

@@ -10,6 +10,7 @@
 //! | [`head`], [`header`], [`block`], [`index`], [`checksum`], [`growth`] | the layout of a file |
 //! | [`chain`], [`quantize`] | encoded blocks |
 //! | [`stored`] | a file as it is stored: head and blocks |
+//! | [`decode`] | a compressed block that a program has in memory |
 //! | [`in_fits`] | a FITS file with an ASDF file in it |
 //! | [`view`], [`computed`] | the trait of all views; a file with the results computed from its tree |
 //! | [`kept_document`] | the document of a file's tree, and how long it is kept |
@@ -24,6 +25,7 @@ mod check;
 pub mod checksum;
 pub mod computed;
 mod container;
+pub mod decode;
 pub mod defect;
 pub mod external;
 mod facts;

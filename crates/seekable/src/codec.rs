@@ -16,6 +16,7 @@ mod features;
 mod input;
 mod library;
 mod lz4;
+mod once;
 mod part;
 mod parts;
 #[cfg(test)]
@@ -34,6 +35,7 @@ use crate::error::{Error, Result};
 use part::ExternalPart;
 
 pub use features::cpu_features;
+pub use once::decode;
 
 /// The names of the codecs, for users.
 pub const NAMES: &str = "zlib, bzip2, LZ4, zstd, Blosc and Blosc2 (BloscLZ, LZ4, Snappy, zlib, zstd)";

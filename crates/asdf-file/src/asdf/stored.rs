@@ -546,7 +546,7 @@ fn read_chain(stored: &Slice) -> Result<(EncodingChain, u64)> {
 }
 
 /// Returns the codec of a compression label.
-fn codec_of(label: &[u8]) -> Result<Codec> {
+pub(super) fn codec_of(label: &[u8]) -> Result<Codec> {
     match label {
         b"zlib" => Ok(Codec::Zlib),
         b"bzp2" => Ok(Codec::Bzip2),

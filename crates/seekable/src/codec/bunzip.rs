@@ -47,7 +47,7 @@ pub use fault::Fault;
 pub use magic::{Candidates, Follows, Magic};
 #[cfg(test)]
 pub use stream::StreamReader;
-pub use stream::{BlockChain, StreamElement};
+pub use stream::{BlockChain, FOOTER_BITS, StreamElement};
 
 /// Maximum size of a stream's blocks with runs not expanded, in units of 100 000 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

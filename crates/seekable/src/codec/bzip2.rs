@@ -25,8 +25,10 @@ use super::seek::trust::TableTrust;
 use super::seek::{SeekTable, Seekable, SegmentReader};
 use crate::cache::Cache;
 use crate::codec::StoredStream;
+use crate::codec::bunzip::{Candidates, FOOTER_BITS, Magic};
+use crate::content::Content;
 use crate::decode::Sequential;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use reader::{Bzip2Reader, DECODER, WHOLE};
 use table::Bzip2Table;
 
@@ -41,6 +43,21 @@ pub(super) const MIN_BLOCK: u64 = 20;
 pub(super) fn open(stream: StoredStream, cache: &Arc<Cache>) -> impl Sequential + use<> + 'static {
     let slot = TableSlot::new(cache.store(), TableKind::Bzip2, &stream);
     Seekable::new(Bzip2Table::new(stream.stored.clone(), cache, slot), library::library(stream.stored))
+}
+
+/// Returns a reader of the whole stream.
+///
+/// # Errors
+/// The stored bytes look like several streams, or do not end with a stream.
+pub(super) fn read_once(stored: Arc<dyn Content>, cache: &Arc<Cache>) -> Result<Box<dyn SegmentReader>> {
+    let len = stored.len();
+    for magic in Candidates::new(&*stored, 0..len) {
+        let magic = magic?;
+        if magic.magic == Magic::EndOfStream && (magic.bit + FOOTER_BITS).div_ceil(8) != len {
+            return Err(Error::unsupported("bytes follow the bzip2 stream"));
+        }
+    }
+    Ok(Arc::new(Bzip2Table::new(stored, cache, None)).read_from(0)?.1)
 }
 
 impl SeekTable for Bzip2Table {

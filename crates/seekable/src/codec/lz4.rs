@@ -23,7 +23,7 @@ use crate::content::Content;
 use crate::decode::Sequential;
 
 pub(super) use pieces::{Lz4Pieces, each_piece};
-pub(super) use whole::decode;
+pub(super) use whole::{decode, decode_by_the_rule};
 
 /// Opens the frames in `stored`, which together decode to `data_size` bytes.
 pub(super) fn frames(

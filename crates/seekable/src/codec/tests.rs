@@ -1,5 +1,6 @@
 mod bad;
 mod on_servers;
+mod once;
 
 use std::io::{Read, Write};
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -44,6 +44,9 @@ pub(super) const RATIO: u64 = 1032;
 /// Maximum number of output bytes between two CRCs of a stored table.
 const MAX_INTERVAL: u64 = 8 << 20;
 
+/// A spacing that no stream reaches.
+const NO_CHECKPOINTS: u64 = 1 << 62;
+
 /// Size of a cache with room for several long segments ahead of more than one reader.
 const LARGE_BUDGET: u64 = 128 << 20;
 
@@ -51,6 +54,12 @@ const LARGE_BUDGET: u64 = 128 << 20;
 pub(super) fn open(stream: StoredStream, cache: &Arc<Cache>) -> impl Sequential + use<> + 'static {
     let slot = TableSlot::new(cache.store(), TableKind::Zlib, &stream);
     open_with(stream.stored, Scale::of(stream.data_size).within(cache.budget()), cache, slot)
+}
+
+/// Returns a reader of the whole stream, which makes no checkpoints.
+pub(super) fn read_once(stored: Arc<dyn Content>, cache: &Arc<Cache>) -> Result<Box<dyn SegmentReader>> {
+    let scale = Scale { spacing: NO_CHECKPOINTS, ..Scale::of(0) }.within(cache.budget());
+    Ok(Arc::new(ZlibTable::new(stored, scale, cache, None)).read_from(0)?.1)
 }
 
 /// Opens a stream as [`open`] does, with other sizes.

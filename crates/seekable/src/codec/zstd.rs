@@ -35,16 +35,19 @@ mod tests;
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use super::input::Input;
 use super::parts::PartTable;
 use super::seek::stored_table::{TableKind, TableSlot};
 use super::seek::trust::TableTrust;
 use super::seek::{self, Seekable, SegmentReader};
 use crate::cache::Cache;
 use crate::codec::StoredStream;
+use crate::content::Content;
 use crate::decode::{Decoder, Sequential};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use frame::Frames;
 use header::Header;
+use library::Unpacking;
 use reader::FrameReader;
 use scale::Scale;
 use table::{FrameStream, ZstdTable};
@@ -69,6 +72,19 @@ const LONG: u64 = 64 << 20;
 pub(super) fn open(stream: StoredStream, cache: &Arc<Cache>) -> impl Sequential + use<> + 'static {
     let scale = Scale::of(stream.data_size);
     open_with(stream, scale, cache)
+}
+
+/// Returns a decoder of the frame that is all of `stored`.
+///
+/// # Errors
+/// The stored bytes do not begin with a frame, or do not end with it.
+pub(super) fn decode_once(stored: &Arc<dyn Content>) -> Result<Box<dyn Decoder>> {
+    let mut input = Input::new(stored);
+    if u32::from_le_bytes(input.magic()?) != header::MAGIC || frame::end_of_frame(stored, 0)? != stored.len()
+    {
+        return Err(Error::unsupported("the data are not one zstd frame"));
+    }
+    Ok(Box::new(Unpacking::new(input, library::Context::default(), true)?))
 }
 
 /// Opens a stream as [`open`] does, with other distances between checkpoints.

@@ -79,9 +79,9 @@ impl Decoders {
             Inner::Blosclz => {
                 blosclz::decode(stored, out).ok_or_else(|| broken(inner, &"its data are invalid"))?
             }
-            Inner::Lz4 => {
-                lz4::decode(stored, out, 0).ok_or_else(|| broken(inner, &"its data are invalid"))?
-            }
+            // As liblz4 decides, which the C library calls.
+            Inner::Lz4 if lz4::decode_by_the_rule(stored, out) => wanted,
+            Inner::Lz4 => return Err(broken(inner, &"its data are invalid")),
             Inner::Snappy => {
                 snap::raw::Decoder::new().decompress(stored, out).map_err(|error| broken(inner, &error))?
             }

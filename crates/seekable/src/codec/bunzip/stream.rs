@@ -30,7 +30,7 @@ const SIGNATURE: [u8; 3] = *b"BZh";
 const HEADER: u64 = SIGNATURE.len() as u64 + 1;
 
 /// Size of a footer in bits: the magic and the combined CRC.
-const FOOTER_BITS: u64 = MAGIC_BITS as u64 + 32;
+pub const FOOTER_BITS: u64 = MAGIC_BITS as u64 + 32;
 
 /// The next element of a content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -36,12 +36,39 @@ const ROOM: usize = LITERALS + MATCH;
 /// Matches may reach back to the start of `out`. Bytes of `out` behind the output are undefined; after
 /// `None`, all bytes from `start` on are.
 pub(in crate::codec) fn decode(block: &[u8], out: &mut [u8], start: usize) -> Option<usize> {
+    decode_to_end(block, out, start).map(|decoded| decoded.len)
+}
+
+/// Decodes `block` into the whole of `out`; false for a block that is invalid, has another length, or breaks the rule for
+/// the end of a block: its last match begins at least 12 bytes before the end, and its last 5 bytes are literals. liblz4
+/// needs the rule and refuses other blocks; [`decode`] does not.
+pub(in crate::codec) fn decode_by_the_rule(block: &[u8], out: &mut [u8]) -> bool {
+    let len = out.len();
+    decode_to_end(block, out, 0).is_some_and(|decoded| {
+        let has_match = decoded.last_literals < decoded.len;
+        let keeps_rule = decoded.last_literals >= 5 && decoded.last_match + 12 <= len;
+        decoded.len == len && (keeps_rule || !has_match)
+    })
+}
+
+/// The output of a block, and how it ends.
+struct WholeBlock {
+    len: usize,
+    /// Number of literals after the last match.
+    last_literals: usize,
+    /// Start of the last match, if that is within the last 12 bytes that there is room for.
+    last_match: usize,
+}
+
+fn decode_to_end(block: &[u8], out: &mut [u8], start: usize) -> Option<WholeBlock> {
     let mut rest = block;
     let mut done = start;
+    let mut last_match = 0;
     loop {
         let (&token, after) = rest.split_first()?;
         rest = after;
         let mut token = usize::from(token);
+        // Matches of short sequences begin more than 12 bytes before the end of `out`.
         if !short_ones(&mut token, &mut rest, out, &mut done) {
             let count = length(token >> 4, &mut rest)?;
             let (literals, after) = rest.split_at_checked(count)?;
@@ -49,7 +76,7 @@ pub(in crate::codec) fn decode(block: &[u8], out: &mut [u8], start: usize) -> Op
             rest = after;
             done += count;
             if rest.is_empty() {
-                return Some(done - start);
+                return Some(WholeBlock { len: done - start, last_literals: count, last_match });
             }
         }
         let (&offset, after) = rest.split_first_chunk()?;
@@ -60,6 +87,7 @@ pub(in crate::codec) fn decode(block: &[u8], out: &mut [u8], start: usize) -> Op
             return None;
         }
         copy_match(out, done, offset, count)?;
+        last_match = done;
         done += count;
     }
 }

@@ -103,7 +103,7 @@ pub(in crate::codec) fn each_frame(stored: &Arc<dyn Content>, data_size: u64, ta
 }
 
 /// Returns the end of the frame at `start`.
-fn end_of_frame(stored: &Arc<dyn Content>, start: u64) -> Result<u64> {
+pub(super) fn end_of_frame(stored: &Arc<dyn Content>, start: u64) -> Result<u64> {
     let mut input = Input::range(stored, start, u64::MAX).in_reads_of(HEADER_READ);
     let header = Header::read(&mut input)?;
     loop {
