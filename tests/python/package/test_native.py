@@ -268,3 +268,39 @@ def test_nothing_is_written_to_a_temporary_file(files):
     sources = [str(files / f"{codec}.asdf") for codec in CODECS]
     run = subprocess.run([sys.executable, "-c", textwrap.dedent(code), *sources], capture_output=True, text=True, timeout=100)
     assert run.stdout == "(511, 1022)\n" * len(CODECS), run.stderr
+
+
+@pytest.mark.parametrize("reads", range(3))
+@pytest.mark.parametrize("codec", ["raw", "zlib", "lz4"])
+def test_an_object_that_changes_is_an_error_and_never_a_mixture(files, server, codec, reads):
+    """The server's ETag is the length of the file."""
+    path = files / f"changing-{codec}-{reads}.asdf"
+    path.write_bytes((files / f"{codec}.asdf").read_bytes())
+    array = asdf_mount.open(f"{server}/{path.name}").arrays["roman/data"]
+    for n in range(reads):
+        numpy.testing.assert_array_equal(array[200 * n], IMAGE[200 * n])
+    copy = pickle.dumps(array)
+    path.write_bytes((files / "night1.asdf").read_bytes())
+    # What was read already may come from the cache.
+    with pytest.raises(asdf_mount.AsdfMountError):
+        for row in range(511):
+            numpy.testing.assert_array_equal(array[row], IMAGE[row])
+    with pytest.raises(asdf_mount.AsdfMountError, match="changed"):
+        pickle.loads(copy)
+    path.unlink()
+
+
+def test_an_address_is_never_a_local_file(files, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "http:/127.0.0.1:9").mkdir(parents=True)
+    (tmp_path / "http:/127.0.0.1:9/a.asdf").write_bytes((files / "raw.asdf").read_bytes())
+    with pytest.raises(asdf_mount.AsdfMountError, match="127.0.0.1:9"):
+        asdf_mount.open("http://127.0.0.1:9/a.asdf", options={"read-timeout": 1})
+    [line] = asdf_mount.catalog("http://127.0.0.1:9/a.asdf", options={"read-timeout": 1})
+    assert "error" in line
+    assert asdf_mount.open("./http://127.0.0.1:9/a.asdf").format == "asdf"
+    (tmp_path / "a%41.asdf").write_bytes((files / "raw.asdf").read_bytes())
+    assert asdf_mount.open(f"file://{tmp_path}/a%2541.asdf").format == "asdf"
+    monkeypatch.chdir("/")
+    with pytest.raises(asdf_mount.AsdfMountError, match="scheme|kind of address"):
+        asdf_mount.open("ftp://h/a.asdf")
