@@ -112,9 +112,9 @@ impl Saves {
         if text != self.text {
             return Ok(());
         }
-        let message = format!(
-            "not changed: the text before the last {wanted} saves is the present one; --log lists them"
-        );
+        let saves = if wanted == 1 { "save".to_owned() } else { format!("{wanted} saves") };
+        let message =
+            format!("not changed: the text before the last {saves} is the present one; --log lists them");
         Err(Error::new(Kind::Refused, message).of(file))
     }
 

@@ -86,16 +86,10 @@ fn save_all(disk: &Disk, shown: &str, linked: bool, name: &str, free: u64) {
         new += usize::from(is_new);
         assert!(is_new || bytes == parts.bytes(), "{shown}: {} is neither: {done:?}", path.display());
     }
-    let beside = |part: &str| -> Vec<_> {
-        let names = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name());
-        names.filter(|name| name.to_string_lossy().contains(part)).collect()
-    };
-    let journals = beside("asdf-mount-journal");
+    // On a full btrfs, even removing a new file can fail; the next save removes it.
+    let journals = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name());
+    let journals: Vec<_> =
+        journals.filter(|name| name.to_string_lossy().contains("asdf-mount-journal")).collect();
     assert!(journals.is_empty(), "{shown}: {journals:?}, {done:?}");
     println!("{shown}: {new} of {FILES} saved");
-    // On a full btrfs, even removing a new file can fail. The next save removes it.
-    drop(ballast);
-    fs::remove_file(folder.join("ballast")).unwrap();
-    let again = run(&["--set".into(), "name=last".into()]);
-    assert!(again.status.success() && beside("asdf-mount").is_empty(), "{shown}: {again:?}");
 }

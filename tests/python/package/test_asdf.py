@@ -314,8 +314,10 @@ import sys, threading, signal, time, numpy
 from asdf_mount import _native
 stored, size = open(sys.argv[1], "rb").read(), int(sys.argv[2])
 out = numpy.empty(size, numpy.uint8)
-print("ready", flush=True)
+# A shell starts programs in the background with the signal ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 try:
+    print("ready", flush=True)
     while True:
         _native.decode("bzp2", stored, out)
 except KeyboardInterrupt:
@@ -331,7 +333,10 @@ def test_ctrl_c_ends_it(tmp_path):
         assert program.stdout.readline() == "ready\n"
         time.sleep(0.3)
         program.send_signal(signal.SIGINT)
-        assert program.communicate(timeout=60)[0] == "interrupted\n" and program.returncode == 0
+        try:
+            assert program.communicate(timeout=60)[0] == "interrupted\n" and program.returncode == 0
+        finally:
+            program.kill()
 
 
 def test_the_native_function_checks_its_arguments():

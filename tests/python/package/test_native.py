@@ -152,34 +152,29 @@ def test_a_forked_process_starts_anew(files):
 
 
 def test_ctrl_c_ends_a_long_read(tmp_path):
-    asdf.AsdfFile({"a": numpy.zeros(1 << 28, "u1")}).write_to(tmp_path / "x.asdf", all_array_compression="zlib")
-    array = asdf_mount.open(tmp_path / "x.asdf", options={"index-cache": "off"}).arrays["a"]
-    begun = threading.Event()
-
-    def interrupt():
-        begun.wait()
-        for _ in range(600):
-            if done.wait(0.05):
-                return
-            os.kill(os.getpid(), signal.SIGINT)
-
-    done = threading.Event()
-    interrupted = 0
-    thread = threading.Thread(target=interrupt)
-    thread.start()
-    try:
-        begun.set()
-        for _ in range(100):
-            array[...]
-    except KeyboardInterrupt:
-        interrupted = 1
-    try:
-        done.set()
-        thread.join()
-    except KeyboardInterrupt:
-        thread.join()
-    assert interrupted
-    assert array[-1] == 0
+    code = """
+        import signal, sys
+        import asdf_mount
+        # A shell starts programs in the background with the signal ignored.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        array = asdf_mount.open(sys.argv[1], options={"index-cache": "off", "cache": "16M"}).arrays["a"]
+        try:
+            print("ready", flush=True)
+            while True:
+                array[-1]
+                array[...]
+        except KeyboardInterrupt:
+            print("interrupted", array[0])
+    """
+    asdf.AsdfFile({"a": numpy.ones(1 << 28, "u1")}).write_to(tmp_path / "x.asdf", all_array_compression="zlib")
+    command = [sys.executable, "-c", textwrap.dedent(code), tmp_path / "x.asdf"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as program:
+        try:
+            assert program.stdout.readline() == "ready\n"
+            program.send_signal(signal.SIGINT)
+            assert program.communicate(timeout=100)[0] == "interrupted 1\n"
+        finally:
+            program.kill()
 
 
 def test_a_save_is_that_of_a_mount(tmp_path):
