@@ -11,12 +11,12 @@ use common::daemon::Bench;
 /// users.
 const FUNCTIONS: &str = r#"
     as() {
-        IFS=: read -r user group others <<-END
+        IFS=: read -r uid gid groups <<-END
 			$1
 		END
         shift
-        if [ "$others" ]; then others=--groups=$others; else others=--clear-groups; fi
-        setpriv --reuid=$user --regid=$group $others "$@"
+        if [ "$groups" ]; then groups=--groups=$groups; else groups=--clear-groups; fi
+        setpriv --reuid=$uid --regid=$gid $groups "$@"
     }
     reads() { as $1 head -c 1 "$2" >read 2>/dev/null && test -s read; }
     writes() { as $1 sh -c ': >>"$1"' - "$2" 2>/dev/null; }
@@ -136,6 +136,13 @@ fn a_folder_that_a_user_cannot_pass_hides_what_is_in_it() {
 fn owner_options_and_saves_give_nothing_away() {
     runs(
         r#"
+        # The source's owner, who is one of the group or of the others then, gets nothing that he lacks.
+        chmod 066 dir/g.asdf
+        asdf-mount -o allow_other,uid=1003 dir/g.asdf one
+        not reads 2000:2000 one/tree.yaml
+        not reads 2000:5000 one/tree.yaml
+        not writes 2000:2000 one/tree.yaml
+        asdf-mount -u one
         # The options say whose the files are; the ACL still counts for the rest.
         setfacl --set u::rw,u:33:rw,g::-,m::rw,o::- dir/g.asdf
         asdf-mount -o allow_other,uid=1003,umask=007 dir/g.asdf one
