@@ -269,15 +269,21 @@ fn a_file_half_saved_from_a_copy() {
     met_in_every_way(WAYS[6]);
 }
 
-/// Another user's journal neither changes nor hides an intact file.
+/// Another user's journal neither changes nor hides a file that is one of its two versions, and never changes a sound
+/// file that it calls a mixture.
 #[test]
 fn a_forged_journal_changes_no_file() {
     let half = half(WAYS[0]);
     let copied = half.copied();
     let (source, journal) = (copied.source(), copied.journal());
-    fs::write(&source, half.place.model(&half.texts[0], half.place.room())).unwrap();
-    let before = fs::read(&source).unwrap();
-    for (owner, mode) in [(STRANGER, 0o644), (0, 0o666)] {
+    let [before, new] = [0, 1].map(|n| half.place.model(&half.texts[n], half.place.room()));
+    let mut mixture = before.clone();
+    mixture[40_960..81_920].copy_from_slice(&new[40_960..81_920]);
+    for (owner, mode, why) in [
+        (STRANGER, 0o644, "it belongs to another user (uid 65533)"),
+        (0, 0o666, "other users can write to it"),
+    ] {
+        fs::write(&source, &before).unwrap();
         chown(&journal, Some(owner), None).unwrap();
         fs::set_permissions(&journal, fs::Permissions::from_mode(mode)).unwrap();
         let bytes = fs::read(&journal).unwrap();
@@ -286,6 +292,10 @@ fn a_forged_journal_changes_no_file() {
         assert!(copied.run("--recover", &source).status.success());
         assert!(fs::read(&source).unwrap() == before);
         fs::write(&journal, bytes).unwrap();
+        chown(&journal, Some(owner), None).unwrap();
+        fs::set_permissions(&journal, fs::Permissions::from_mode(mode)).unwrap();
+        fs::write(&source, &mixture).unwrap();
+        copied.is_refused(&source, why);
     }
 }
 
