@@ -135,16 +135,37 @@ fn a_child_that_closes_the_file_by_executing_holds_nothing_up() {
     case.is_saved(&case.named(NEW), 1);
 }
 
-#[test]
-fn another_programs_change_is_a_conflict() {
-    let case = Case::new();
-    let mut file = File::create(case.tree()).unwrap();
-    file.write_all(case.named(NEW).as_bytes()).unwrap();
+/// Replaces the source by a file with another value, as another program does. Returns its tree.
+fn change_by_another(case: &Case) -> String {
     let bytes = fs::read(&case.source).unwrap();
     let other = case.source.with_extension("other");
     let text = String::from_utf8_lossy(&bytes[..case.text.len()]).replace("value 7", "VALUE 7");
     fs::write(&other, [text.as_bytes(), &bytes[case.text.len()..]].concat()).unwrap();
     fs::rename(&other, &case.source).unwrap();
+    text
+}
+
+/// The mount looks at the file at least once a second, and may have read the other tree before the save begins.
+#[test]
+fn another_programs_change_that_the_mount_has_seen_is_a_conflict() {
+    let case = Case::new();
+    let mut file = File::create(case.tree()).unwrap();
+    file.write_all(case.named(NEW).as_bytes()).unwrap();
+    let text = change_by_another(&case);
+    assert!(wait_until(
+        || fs::read_to_string(case.path("tree.json")).is_ok_and(|json| json.contains("VALUE 7"))
+    ));
+    assert_eq!(errno(close(file)), libc::EBUSY);
+    assert_eq!(case.saved(), text);
+    case.is_refused(&case.named(NEW));
+}
+
+#[test]
+fn another_programs_change_is_a_conflict() {
+    let case = Case::new();
+    let mut file = File::create(case.tree()).unwrap();
+    file.write_all(case.named(NEW).as_bytes()).unwrap();
+    let text = change_by_another(&case);
     assert_eq!(errno(close(file)), libc::EBUSY);
     assert_eq!(case.saved(), text);
     assert!(wait_until(|| fs::read_to_string(case.tree()).is_ok_and(|shown| shown == text)));

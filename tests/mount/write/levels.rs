@@ -45,9 +45,13 @@ fn off_does_not_look() {
 fn what_would_break_the_layout_is_refused_at_every_level() {
     for level in ["validate=strict", "validate=warn", "validate=off"] {
         let case = Case::with(&["-o", level]);
-        for text in
-            [case.text.replace("#ASDF 1.0.0", "#ASDF 9.0.0"), case.text.replace("key7:", "...\nkey7:")]
-        {
+        for (old, new, why) in [
+            ("#ASDF 1.0.0", "#ASDF 9.0.0", "the header line was changed"),
+            ("key7:", "...\nkey7:", "the tree would end at this line '...'"),
+            ("%YAML", "#ASDF BLOCK INDEX\n%YAML", "a line begins like the block index"),
+            ("key7:", "<<<<<<< ours\nkey7:", "a line begins with a conflict marker"),
+        ] {
+            let text = case.text.replace(old, new);
             assert_eq!(
                 case.save(&text).map_err(|error| error.raw_os_error()),
                 Err(Some(libc::EINVAL)),
@@ -55,6 +59,8 @@ fn what_would_break_the_layout_is_refused_at_every_level() {
             );
             assert_eq!((case.saved(), case.saves()), (case.text.clone(), 0), "{level}");
             case.is_refused(&text);
+            let told = fs::read_to_string(case.path("tree.yaml.error")).unwrap();
+            assert!(told.starts_with("line ") && told.contains(why), "{level}: {told}");
         }
     }
 }
