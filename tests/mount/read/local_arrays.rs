@@ -5,6 +5,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::process::Command;
 
 use crate::external_arrays::{data, node, save_other, status, tree};
+use common::disk::Disk;
 use common::mount::{Mounted, fresh_folder};
 
 #[test]
@@ -64,6 +65,26 @@ fn other_files_are_read_below_the_folder_alone() {
     for name in ["outside", "link"] {
         assert_eq!(data(&mounted, name).unwrap(), b"forbidde", "{name}");
     }
+    mounted.unmount();
+}
+
+#[test]
+fn a_file_on_another_file_system_is_outside() {
+    let disk = Disk::new("tmpfs", 1);
+    let place = disk.path();
+    save_other(&place, "other.asdf", b"01234567");
+    let nodes = [("there", node("disk/other.asdf"))];
+    let source = tree(&nodes).build().save(place.parent().unwrap(), "main.asdf");
+    let mounted = Mounted::file(&source);
+    assert_eq!(data(&mounted, "there").unwrap_err().raw_os_error(), Some(libc::EIO));
+    let told = status(&mounted);
+    assert!(
+        told.contains("disk/other.asdf") && told.contains("it is outside the directory of the file"),
+        "{told}"
+    );
+    mounted.unmount();
+    let mounted = Mounted::new(["-o".as_ref(), "external=anywhere".as_ref(), source.as_os_str()]);
+    assert_eq!(data(&mounted, "there").unwrap(), b"01234567");
     mounted.unmount();
 }
 

@@ -199,6 +199,20 @@ fn texts_of_the_file_are_never_markup() {
 }
 
 #[test]
+fn a_policy_forbids_scripts_before_any_text_of_the_file() {
+    let page = page("'<b>': 1\n", &[]);
+    let (before, policy) =
+        page.split_once("<meta http-equiv=\"Content-Security-Policy\" content=\"").unwrap();
+    assert!(!before.contains("<title"), "{before}");
+    let (policy, _) = policy.split_once('"').unwrap();
+    let directives: Vec<&str> = policy.split("; ").collect();
+    assert!(directives.contains(&"default-src 'none'"), "{policy}");
+    let kinds: Vec<&str> = directives.iter().filter_map(|directive| directive.split(' ').next()).collect();
+    assert_eq!(kinds, ["default-src", "img-src", "style-src", "base-uri", "form-action"]);
+    assert!(!policy.contains("http") && !policy.contains('*'), "{policy}");
+}
+
+#[test]
 fn a_large_array_is_sampled_and_says_so() {
     let data = vec![1; 6 << 20];
     let tree = "sci: !core/ndarray-1.0.0 {source: 0, datatype: uint8, byteorder: big, shape: [6291456]}\n";
