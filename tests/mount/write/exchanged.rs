@@ -489,13 +489,17 @@ fn blocks_do_not_move_in_a_file_that_another_program_has_open_for_writing() {
 /// The path of a file is only for messages.
 #[test]
 fn a_file_in_a_directory_that_was_renamed_is_saved_where_it_is_now() {
-    let trap = Trap::new(WAYS[0]);
-    let mount = trap.place.try_mount(&trap.path("d/a.asdf"), &[]).unwrap();
-    fs::rename(trap.path("d"), trap.path("moved")).unwrap();
-    fs::create_dir(trap.path("d")).unwrap();
-    fs::write(trap.path("d/a.asdf"), &trap.before).unwrap();
-    write(&mount, &trap.place.named("moved")).unwrap();
-    mount.unmount();
-    assert!(fs::read(trap.path("d/a.asdf")).unwrap() == trap.before);
-    assert_eq!(crate::place::saved(Path::new(&trap.path("moved/a.asdf"))), trap.place.named("moved"));
+    // A file alone is locked when it is mounted, a file of a directory when it is written.
+    for (mounted, tree) in [("d/a.asdf", "tree.yaml"), ("d", "a.asdf/tree.yaml")] {
+        let trap = Trap::new(WAYS[0]);
+        let mount = trap.place.try_mount(&trap.path(mounted), &[]).unwrap();
+        fs::rename(trap.path("d"), trap.path("moved")).unwrap();
+        fs::create_dir(trap.path("d")).unwrap();
+        fs::write(trap.path("d/a.asdf"), &trap.before).unwrap();
+        fs::write(mount.path(tree), trap.place.named("moved")).unwrap();
+        mount.unmount();
+        assert!(fs::read(trap.path("d/a.asdf")).unwrap() == trap.before, "{mounted}");
+        let saved = crate::place::saved(Path::new(&trap.path("moved/a.asdf")));
+        assert_eq!(saved, trap.place.named("moved"), "{mounted}");
+    }
 }
