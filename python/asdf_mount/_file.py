@@ -289,7 +289,7 @@ class Array(NDArrayOperatorsMixin):
 
     def __getitem__(self, key: Any) -> Any:
         offset = self._native.stored
-        if offset is not None:
+        if offset is not None and self.dtype.itemsize:
             size = self.dtype.itemsize * int(np.prod(self.shape, dtype=object))
             return self.file.bytes[offset : offset + size].view(self.dtype).reshape(self.shape)[key]
         keys = key if isinstance(key, tuple) else (key,)
@@ -310,7 +310,7 @@ class Array(NDArrayOperatorsMixin):
 
     def __array__(self, dtype: Any = None, copy: Optional[bool] = None) -> np.ndarray:
         found = np.asarray(self[...], dtype)
-        return found.copy() if copy and not found.flags.owndata else found
+        return found.copy() if copy and not found.flags.writeable else found
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
         return getattr(ufunc, method)(*(np.asarray(part) if isinstance(part, Array) else part for part in inputs), **options)

@@ -158,7 +158,8 @@ class _LazyArray(BackendArray):
         return indexing.explicit_indexing_adapter(key, self.shape, indexing.IndexingSupport.BASIC, self._select)
 
     def _select(self, key: tuple[Any, ...]) -> Any:
-        found = np.array(self.array[key])
+        # A map of the file is copied.
+        found = np.require(self.array[key], requirements=["E", "W"])
         if self.mask is not None:
             found[self.mask[key]] = self.fill
         return found

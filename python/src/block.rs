@@ -1,6 +1,6 @@
 //! A block of a file.
 
-use asdf_access::{Block as Opened, Error, Kind};
+use asdf_access::Block as Opened;
 use asdf_file::container::FactValue;
 use numpy::PyArray1;
 use pyo3::prelude::*;
@@ -70,19 +70,7 @@ impl Block {
     fn read<'py>(&self, py: Python<'py>, offset: u64, length: u64) -> PyResult<Bound<'py, PyArray1<u8>>> {
         self.with(py, |block| {
             let length = length.min(block.len().saturating_sub(offset));
-            filled(py, length, |at, bytes| {
-                let mut done = 0;
-                while done < bytes.len() {
-                    match block.read_at(offset + at + done as u64, &mut bytes[done..])? {
-                        0 => {
-                            return Err(Error::new(Kind::Damaged, "the block ends early")
-                                .in_block(self.number as u64));
-                        }
-                        read => done += read,
-                    }
-                }
-                Ok(())
-            })
+            filled(py, length, |at, bytes| block.read_exact_at(offset + at, bytes))
         })
     }
 }

@@ -39,7 +39,7 @@ impl Catalog {
         let describe = move || {
             let lines = sender.clone();
             // An iterator that is not read to its end hangs up.
-            let hung_up = |_| Error::new(Kind::System(4), "the reader has ended");
+            let hung_up = |_| Error::new(Kind::Changed, "the reader has ended");
             let done = catalog::each(paths, &request, &mut |line| lines.send(Ok(line.text)).map_err(hung_up));
             if let Err(error) = done {
                 let _ = sender.send(Err(error));

@@ -2,7 +2,6 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use numpy::PyReadwriteArray1;
 use pyo3::exceptions::PyValueError;
@@ -10,10 +9,9 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use seekable::content::{Content, Slice, copy_from};
 use seekable::source::FileSource;
-use seekable::{Error, Kind};
+use seekable::workers::caller::Looks;
 
-/// Time between two looks for a signal, which needs the GIL.
-const LOOK: Duration = Duration::from_millis(50);
+use crate::waiting::without_gil;
 
 /// The stored bytes of a block.
 #[derive(Debug, FromPyObject)]
@@ -61,23 +59,9 @@ pub(crate) fn decode(
     mut out: PyReadwriteArray1<'_, u8>,
 ) -> PyResult<()> {
     let out = out.as_slice_mut()?;
-    let mut looked = Instant::now();
-    let mut raised = None;
-    let mut go_on = || {
-        if looked.elapsed() < LOOK {
-            return Ok(());
-        }
-        let signals = Python::attach(|py| py.check_signals());
-        looked = Instant::now();
-        signals.map_err(|exception| {
-            raised = Some(exception);
-            Error::new(Kind::Refused, "interrupted")
-        })
-    };
-    let decoded = py.detach(|| asdf_access::decode(label, stored.content()?, out, &mut go_on));
-    match (decoded, raised) {
-        (_, Some(exception)) => Err(exception),
-        (Err(error), None) => Err(PyValueError::new_err(error.to_string())),
-        (Ok(()), None) => Ok(()),
-    }
+    let decoded = without_gil(py, || {
+        let mut looks = Looks::begin();
+        asdf_access::decode(label, stored.content()?, out, &mut || looks.check())
+    })?;
+    decoded.map_err(|error| PyValueError::new_err(error.to_string()))
 }

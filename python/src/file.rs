@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::os::fd::IntoRawFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use asdf_access::catalog;
+use asdf_access::library::read_all;
 use asdf_access::named::{self, without_file_scheme};
 use asdf_access::search::Pattern;
 use asdf_access::{Allowed, Error, File as Opened, Kind, OpenOptions, Result, SaveReport};
@@ -18,7 +19,7 @@ use seekable::sync::locked;
 use crate::process::Own;
 use crate::waiting::wait;
 
-/// Maximum number of texts of options whose caches are kept. A text may have a token that is renewed.
+/// Maximum number of options that are kept, with their caches. Scripts may renew a setting often.
 const MAX_OPTIONS: usize = 16;
 
 /// The options that were used, by their text. Files with the same options share a cache.
@@ -67,16 +68,21 @@ struct OpenVersion {
 }
 
 impl OpenVersion {
-    /// Opens a file, which must have a version if one is given.
-    fn open(source: &PathBuf, options: &str, version: Option<&str>) -> Result<Self> {
-        let file = options_of(options)?.open(source)?;
-        let text = file.version_of_source()?;
-        if version.is_some_and(|version| version != text) {
-            let message = "has changed since it was opened; open it again";
-            return Err(Error::new(Kind::Changed, message).of(file.path()));
-        }
-        Ok(Self { file: Arc::new(Own::new(file)), text })
+    fn of(file: Opened) -> Result<Self> {
+        Ok(Self { text: file.version_of_source()?, file: Arc::new(Own::new(file)) })
     }
+}
+
+/// Opens a file, which must have a version if one is given.
+fn open(source: &Path, options: &str, version: Option<&str>) -> Result<Opened> {
+    let file = options_of(options)?.open(source)?;
+    if let Some(version) = version
+        && file.version_of_source()? != version
+    {
+        let message = "has changed since it was opened; open it again";
+        return Err(Error::new(Kind::Changed, message).of(file.path()));
+    }
+    Ok(file)
 }
 
 impl File {
@@ -90,7 +96,8 @@ impl File {
         if let Some(file) = now.file.get() {
             return wait(py, || job(file));
         }
-        let opened = wait(py, || OpenVersion::open(&self.source, &self.options, Some(&now.text)))?;
+        let opened =
+            wait(py, || open(&self.source, &self.options, Some(&now.text)).and_then(OpenVersion::of))?;
         *locked(&self.version) = opened.clone();
         wait(py, || opened.file.get().map_or_else(|| Err(Error::new(Kind::Changed, "forked meanwhile")), job))
     }
@@ -109,7 +116,7 @@ impl File {
     #[pyo3(signature = (source, options, version=None))]
     fn new(py: Python<'_>, source: PathBuf, options: String, version: Option<&str>) -> PyResult<Self> {
         let source = without_file_scheme(source);
-        let opened = wait(py, || OpenVersion::open(&source, &options, version))?;
+        let opened = wait(py, || open(&source, &options, version).and_then(OpenVersion::of))?;
         Ok(Self { source, options, version: Mutex::new(opened) })
     }
 
@@ -159,10 +166,8 @@ impl File {
     /// Returns the references to the chunks of the arrays, as `refs.json` has them; empty if the format has none.
     fn references<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let text = self.with(py, |file| {
-            let Some(content) = file.references()? else { return Ok(Vec::new()) };
-            let mut text = vec![0; usize::try_from(content.len()).unwrap_or(usize::MAX)];
-            seekable::content::read_exact_at(&*content, 0, &mut text)?;
-            Ok(text)
+            let content = file.references()?;
+            content.map_or_else(|| Ok(Vec::new()), |content| read_all(&*content))
         })?;
         Ok(PyBytes::new(py, &text))
     }
@@ -221,7 +226,7 @@ impl File {
 /// The severity of a defect, its offset, its block and its text.
 type DefectRow = (String, u64, Option<usize>, String);
 
-/// What a save did: whether the file was written, what was restored in the text, and warnings.
+/// The result of a save: true if the file was written, what was restored in the text, and warnings.
 type Saved = (bool, Vec<String>, Vec<String>);
 
 impl File {
@@ -233,14 +238,8 @@ impl File {
         let before = self.version();
         let (report, now) = wait(py, || {
             // Readers of the version before go on using their own file.
-            let mut file = options_of(&self.options)?.open(&self.source)?;
-            if file.version_of_source()? != before {
-                let message = "has changed since it was opened; open it again";
-                return Err(Error::new(Kind::Changed, message).of(file.path()));
-            }
-            let report = save(&mut file)?;
-            let text = file.version_of_source()?;
-            Ok((report, OpenVersion { file: Arc::new(Own::new(file)), text }))
+            let mut file = open(&self.source, &self.options, Some(&before))?;
+            Ok((save(&mut file)?, OpenVersion::of(file)?))
         })?;
         *locked(&self.version) = now;
         Ok((report.written, report.restored, report.warnings))

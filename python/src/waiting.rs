@@ -24,9 +24,17 @@ pub(crate) fn exception(py: Python<'_>, error: &Error) -> PyErr {
     exception
 }
 
+/// Runs a job as [`without_gil`] does. Its error is an `AsdfMountError`.
+pub(crate) fn wait<T: Send>(py: Python<'_>, job: impl FnOnce() -> Result<T> + Send) -> PyResult<T> {
+    without_gil(py, job)?.map_err(|error| exception(py, &error))
+}
+
 /// Runs a job without the GIL. If the handler of a signal raises an exception, as that of Ctrl-C does, the job ends soon,
 /// and the exception is returned. Python runs handlers in the main thread only.
-pub(crate) fn wait<T: Send>(py: Python<'_>, job: impl FnOnce() -> Result<T> + Send) -> PyResult<T> {
+pub(crate) fn without_gil<T: Send>(
+    py: Python<'_>,
+    job: impl FnOnce() -> Result<T> + Send,
+) -> PyResult<Result<T>> {
     let raised = Arc::new(Mutex::new(None));
     let noted = raised.clone();
     let has_given_up = move || {
@@ -36,10 +44,8 @@ pub(crate) fn wait<T: Send>(py: Python<'_>, job: impl FnOnce() -> Result<T> + Se
         noted.is_some()
     };
     let done = py.detach(|| unless_given_up(has_given_up, job));
-    if let Some(exception) = locked(&*raised).take() {
-        return Err(exception);
-    }
-    done.map_err(|error| exception(py, &error))
+    let exception = locked(&*raised).take();
+    exception.map_or(Ok(done), Err)
 }
 
 /// Bytes that are read at once. After each of these pieces, Ctrl-C ends a read.
@@ -51,8 +57,9 @@ pub(crate) fn filled<'py>(
     len: u64,
     read: impl Fn(u64, &mut [u8]) -> Result<()> + Sync,
 ) -> PyResult<Bound<'py, PyArray1<u8>>> {
-    // numpy takes the memory from the system, so that clearing it costs nothing.
-    let array = PyArray1::zeros(py, usize::try_from(len)?, false);
+    // numpy takes the memory from the system, so that clearing it costs nothing. Called from Python, it raises MemoryError;
+    // `PyArray1::zeros` would panic.
+    let array = py.import("numpy")?.call_method1("zeros", (len, "u1"))?.cast_into::<PyArray1<u8>>()?;
     let mut writable = array.try_readwrite()?;
     let mut offset = 0;
     for piece in writable.as_slice_mut()?.chunks_mut(PIECE) {

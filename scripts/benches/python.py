@@ -3,9 +3,12 @@
 import json
 import os
 import subprocess
-import tomllib
+import sys
 
-from .machine import PYTHON, ROOT, TARGET, median, noise, ratio, row
+from .machine import BINARY, PYTHON, ROOT, median, noise, ratio, row
+
+sys.path.insert(0, str(ROOT / "tests/python/package"))
+from from_sources import lay_out  # noqa: E402
 
 PEER = ROOT / "scripts/benches/peers/python_peer.py"
 CODECS = {"zlib": 3, "bzp2": 3.5, "lz4": 1.3, "zstd": 1.3, "blsc": 1}
@@ -14,16 +17,8 @@ CODECS = {"zlib": 3, "bzp2": 3.5, "lz4": 1.3, "zstd": 1.3, "blsc": 1}
 def package(here):
     """Makes the package importable, with its entry points; returns the environment for it."""
     place = here / "package"
-    information = place / "asdf_mount-0.dist-info"
-    (place / "asdf_mount").mkdir(parents=True)
-    information.mkdir()
-    for source in (ROOT / "python/asdf_mount").glob("*.py"):
-        (place / "asdf_mount" / source.name).symlink_to(source)
-    (place / "asdf_mount/_native.abi3.so").symlink_to(TARGET / "release/lib_native.so")
-    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: asdf-mount\nVersion: 0\n")
-    groups = tomllib.loads((ROOT / "python/pyproject.toml").read_text())["project"]["entry-points"]
-    lines = [f"[{group}]\n" + "".join(f"{name} = {value}\n" for name, value in given.items()) for group, given in groups.items()]
-    (information / "entry_points.txt").write_text("\n".join(lines))
+    place.mkdir()
+    lay_out(place, BINARY)
     return {**os.environ, "PYTHONPATH": str(place)}
 
 

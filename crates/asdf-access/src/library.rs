@@ -527,7 +527,7 @@ fn program() -> Option<String> {
 }
 
 /// Reads a content to its end.
-fn read_all(content: &dyn Content) -> Result<Vec<u8>> {
+pub fn read_all(content: &dyn Content) -> Result<Vec<u8>> {
     let too_large = |_| Error::new(Kind::TooLarge, format!("{} bytes do not fit in memory", content.len()));
     let len = usize::try_from(content.len()).map_err(|_| Error::new(Kind::TooLarge, "is too large"))?;
     let mut bytes = Vec::new();

@@ -11,12 +11,11 @@ import re
 import subprocess
 import sys
 import threading
-import tomllib
 from pathlib import Path
 
 import pytest
+from from_sources import ROOT, lay_out
 
-ROOT = Path(__file__).parents[3]
 #: The requests to the web server: path and range.
 ASKED = []
 SOURCES = None
@@ -27,18 +26,7 @@ if importlib.util.find_spec("asdf_mount") is None:
     program = os.environ.get("ASDF_MOUNT") or os.path.join(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"), "debug/asdf-mount")
     SOURCES = tempfile.TemporaryDirectory(prefix="asdf-mount-package-")
     place = Path(SOURCES.name)
-    (place / "asdf_mount").mkdir()
-    for source in (ROOT / "python/asdf_mount").glob("*.py*"):
-        (place / "asdf_mount" / source.name).symlink_to(source)
-    (place / "asdf_mount/_native.abi3.so").symlink_to(Path(program).resolve().with_name("lib_native.so"))
-    (place / "bin").mkdir()
-    (place / "bin/asdf-mount").symlink_to(Path(program).resolve())
-    information = place / "asdf_mount-0.dist-info"
-    information.mkdir()
-    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: asdf-mount\nVersion: 0\n")
-    groups = tomllib.loads((ROOT / "python/pyproject.toml").read_text())["project"]["entry-points"]
-    lines = [f"[{group}]\n" + "".join(f"{name} = {value}\n" for name, value in given.items()) for group, given in groups.items()]
-    (information / "entry_points.txt").write_text("\n".join(lines))
+    lay_out(place, Path(program))
     sys.path.insert(0, str(place))
     # For the processes of a Dask cluster.
     os.environ["PYTHONPATH"] = os.pathsep.join([str(place), *filter(None, [os.environ.get("PYTHONPATH")])])

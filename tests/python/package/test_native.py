@@ -299,3 +299,17 @@ def test_an_address_is_never_a_local_file(files, tmp_path, monkeypatch):
     monkeypatch.chdir("/")
     with pytest.raises(asdf_mount.AsdfMountError, match="scheme|kind of address"):
         asdf_mount.open("ftp://h/a.asdf")
+
+
+def test_an_array_that_does_not_fit_in_memory_is_an_error(tmp_path):
+    """A stride of 0 repeats one element 2**50 times."""
+    head = "#ASDF 1.0.0\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\n"
+    array = "!core/ndarray-1.0.0 {source: 0, datatype: uint8, byteorder: little, shape: [1125899906842624], strides: [0]}"
+    block = b"\xd3BLK" + (48).to_bytes(2, "big") + bytes(8) + 3 * (9).to_bytes(8, "big") + bytes(16) + bytes(range(9))
+    empty = "!core/ndarray-1.0.0 {source: 0, datatype: [ucs4, 0], byteorder: little, shape: [3]}"
+    (tmp_path / "x.asdf").write_bytes(f"{head}a: {array}\nempty: {empty}\n...\n".encode() + block)
+    file = asdf_mount.open(tmp_path / "x.asdf")
+    with pytest.raises(MemoryError):
+        file.arrays["a"][...]
+    assert file.arrays["a"][5:8].tolist() == [0, 0, 0] and file.arrays["a"].chunks == (16 << 20,)
+    assert file.arrays["empty"][...].tolist() == ["", "", ""]

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use asdf_file::array::zarr::MAX_CHUNKS;
 use asdf_file::array::{self, ByteOrder, Datatype, Gather, float16};
 use seekable::content::{Content, read_exact_at};
 use seekable::error::{Error, Kind, Result};
@@ -235,25 +236,23 @@ impl Array {
     /// or the whole array if each element takes the decoding of all before it. Of data in parts that are not whole rows,
     /// a chunk ends with a part, or in the row after.
     pub fn chunks(&self, bytes: u64) -> Vec<Vec<u64>> {
-        let part = self.elements.decoded_at_once();
+        let part = self.elements.decoded_at_once().max(1);
         let stored = self.elements.chunk_shape().filter(|shape| shape.len() == self.shape.len());
-        let mut lengths = match &stored {
-            Some(shape) => shape.clone(),
+        let has_parts = stored.is_none() && (2..u64::MAX).contains(&part);
+        let mut lengths = match stored {
+            Some(shape) => shape,
             None if part == u64::MAX => self.shape.clone(),
             None => vec![1; self.shape.len()],
         };
-        let mut chunks: Vec<Vec<u64>> = lengths.iter().map(|length| vec![*length]).collect();
+        let mut chunks = vec![Vec::new(); self.shape.len()];
         for axis in (0..self.shape.len()).rev() {
             let row = lengths.iter().fold(self.item, |row, length| row.saturating_mul(*length)).max(1);
             let rows = self.shape[axis];
             lengths[axis] = lengths[axis].saturating_mul((bytes / row).max(1)).min(rows).max(1);
-            let is_of_parts = stored.is_none() && part > 1 && part < u64::MAX;
-            chunks[axis] = if is_of_parts && (2..rows).contains(&lengths[axis]) {
-                chunks_of_parts(
-                    row,
-                    rows,
-                    bytes.checked_div(part).unwrap_or_default().max(1).saturating_mul(part),
-                )
+            let step = (bytes / part).max(1).saturating_mul(part);
+            let is_short = row.saturating_mul(rows) / step < MAX_CHUNKS;
+            chunks[axis] = if has_parts && is_short && (2..rows).contains(&lengths[axis]) {
+                chunks_of_parts(row, rows, step)
             } else {
                 vec![lengths[axis]]
             };
@@ -273,7 +272,7 @@ impl Array {
         Some(strides)
     }
 
-    /// Returns the bytes of the elements, if they are contiguous.
+    /// Returns the bytes of the elements, in C order.
     pub(super) fn elements(&self) -> &Arc<dyn Content> {
         &self.elements
     }

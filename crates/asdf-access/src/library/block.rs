@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use asdf_file::container;
 use asdf_file::container::{Container, Facts, Verified};
+use seekable::content::read_exact_at;
 use seekable::error::Result;
 
 /// A block: its facts, and its decoded bytes.
@@ -62,6 +63,15 @@ impl Block {
     pub fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
         let content = self.block.content.as_ref().map_err(Clone::clone)?;
         content.read_at(offset, buf).map_err(|error| error.in_block(self.number as u64))
+    }
+
+    /// Reads as many decoded bytes as `buf` holds, like [`read_at`](Self::read_at).
+    ///
+    /// # Errors
+    /// A byte can't be read or decoded, or the block ends before.
+    pub fn read_exact_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
+        let content = self.block.content.as_ref().map_err(Clone::clone)?;
+        read_exact_at(&**content, offset, buf).map_err(|error| error.in_block(self.number as u64))
     }
 
     /// Reads the whole block.

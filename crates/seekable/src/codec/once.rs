@@ -22,7 +22,7 @@ use crate::decode::{Chunks, Decoder};
 use crate::error::{Error, Result};
 use crate::sync::locked;
 
-/// A callback between pieces, whose error ends the decoding.
+/// A callback between pieces. Its error ends the decoding.
 type GoOn<'g> = &'g mut dyn FnMut() -> Result<()>;
 
 /// Size and number of the buffers between the thread that decodes and the one that copies.

@@ -100,7 +100,7 @@ fn the_caller_can_end_it() {
         let (codec, stored) = encode(name, &bytes);
         let stored: Arc<dyn Content> = Arc::new(Text::new(stored));
         let mut out = vec![0; bytes.len()];
-        // Of pieces, other threads may decode all.
+        // Other threads may decode all pieces.
         let most = if codec == Codec::Lz4 { 0 } else { 1 };
         for allowed in 0..=most {
             let mut calls = 0;
