@@ -76,7 +76,20 @@ fn in_flow(value: &str) -> Result<NewValue> {
         return Ok(NewValue { flow: "null".to_owned(), bare: Some((String::new(), Style::Plain)) });
     }
     let mut flow = FlowWriter::default();
+    let is_one_line = !value.trim().contains('\n');
     each_event_in(value.as_bytes(), |event| -> Result<bool> {
+        let block = match event.what {
+            What::MappingStart { flow: false, .. } => Some(("mapping", "braces")),
+            What::SequenceStart { flow: false, .. } => Some(("list", "brackets")),
+            _ => None,
+        };
+        if let Some((what, signs)) = block
+            && is_one_line
+            && flow.open.is_empty()
+        {
+            let why = format!("in YAML this is a {what}; write it in quotes for a text, or in {signs}");
+            return Err(Error::new(Kind::Usage, why));
+        }
         flow.take(event.what)?;
         Ok(true)
     })?;
@@ -451,6 +464,25 @@ impl NewValue {
     }
 }
 
+/// Returns a type as messages name it; `None` for one that may become any other.
+fn described(scalar: Type) -> Option<&'static str> {
+    match scalar {
+        Type::Int | Type::Float => Some("a number"),
+        Type::Bool => Some("true or false"),
+        Type::Timestamp => Some("a date"),
+        Type::Binary => Some("binary"),
+        Type::Str => Some("a text"),
+        _ => None,
+    }
+}
+
+/// True for a number that YAML 1.1 takes as octal, hexadecimal, binary or sexagesimal: `010`, `0x1F`, `12:30`.
+fn is_in_another_base(text: &str) -> bool {
+    let digits = text.trim_start_matches(['+', '-']);
+    let is_octal = resolve(text) == Type::Int && digits.len() > 1 && digits.starts_with('0');
+    is_octal || digits.contains(':')
+}
+
 /// Returns a number of items as a text.
 fn items(count: u64) -> String {
     if count == 1 { "1 item".to_owned() } else { format!("{count} items") }
@@ -480,34 +512,37 @@ impl FoundNode {
         }
     }
 
-    /// True for a text that would be a date without its quotes.
-    fn is_quoted_date(&self) -> bool {
+    /// True for a text that would be no text without its quotes or its tag, such as a date.
+    fn is_quoted(&self) -> bool {
         let NodeKind::Scalar(text, _) = &self.kind else { return false };
-        self.scalar_type() == Type::Str && resolve(text) == Type::Timestamp
+        self.scalar_type() == Type::Str && !matches!(resolve(text), Type::Str | Type::Null)
     }
 
     /// Returns what is written of a value that replaces the node, without what surrounds it. A number stays a number,
-    /// and a text that looks like a date stays a text.
+    /// and a text that looks like a number or a date stays a text.
     fn of_same_type(&self, new: &NewValue, warn: &mut dyn FnMut(String)) -> String {
         let Some(text) = new.plain() else { return new.flow.clone() };
         let is = resolve(text);
-        if is == Type::Timestamp && self.is_quoted_date() {
-            return to_json(text);
-        }
         let old = self.scalar_type();
-        if is != Type::Str || matches!(old, Type::Str | Type::Other) {
+        if matches!(is, Type::Str | Type::Null) && matches!(old, Type::Str | Type::Other) {
             return new.flow.clone();
         }
-        let was = match old {
-            Type::Int | Type::Float => "a number",
-            Type::Bool => "true or false",
-            Type::Timestamp => "a date",
-            Type::Binary => "binary",
-            _ => "",
+        if is != Type::Null && self.is_quoted() {
+            return to_json(text);
+        }
+        let number = match is {
+            Type::Str if matches!(old, Type::Int | Type::Float) => as_number(text),
+            Type::Str => with_point_and_sign(text),
+            _ => None,
         };
-        let number = if was == "a number" { as_number(text) } else { with_point_and_sign(text) };
-        if number.is_none() && !was.is_empty() {
-            warn(format!("it was {was}, and Python reads {} as a text", to_json(text)));
+        match (described(old), described(is)) {
+            (Some(was), Some(reads)) if number.is_none() && was != reads => {
+                warn(format!("it was {was}, and Python reads {} as {reads}", to_json(text)));
+            }
+            (_, Some("a number")) if is_in_another_base(text) => {
+                warn(format!("Python reads {} in another base than ten", to_json(text)));
+            }
+            _ => {}
         }
         number.unwrap_or_else(|| new.flow.clone())
     }
@@ -949,7 +984,18 @@ mod tests {
             ("x: 2020-01-01\n", "x=2021-02-03", "x: 2021-02-03\n", ""),
             ("x: '2020-01-01'\n", "x=2021-02-03", "x: \"2021-02-03\"\n", ""),
             ("x: !!str 2020-01-01\n", "x=2021-02-03", "x: \"2021-02-03\"\n", ""),
-            ("x: '2020-01-01'\n", "x=5", "x: 5\n", ""),
+            ("x: '2020-01-01'\n", "x=5", "x: \"5\"\n", ""),
+            ("x: '11:00:00'\n", "x=12:30:00", "x: \"12:30:00\"\n", ""),
+            ("x: '1.0'\n", "x=1.10", "x: \"1.10\"\n", ""),
+            ("x: '1.0'\n", "x=", "x: null\n", ""),
+            ("x: V\n", "x=yes", "x: yes\n", "x: it was a text, and Python reads \"yes\" as true or false"),
+            ("x: V\n", "x=5", "x: 5\n", "x: it was a text, and Python reads \"5\" as a number"),
+            ("x: 1.5\n", "x=no", "x: no\n", "x: it was a number, and Python reads \"no\" as true or false"),
+            ("x: 8\n", "x=010", "x: 010\n", "x: Python reads \"010\" in another base than ten"),
+            ("x: 8\n", "x=12:30", "x: 12:30\n", "x: Python reads \"12:30\" in another base than ten"),
+            ("x: 8\n", "x=0", "x: 0\n", ""),
+            ("x: 8\n", "x=0.5", "x: 0.5\n", ""),
+            ("x:\n", "x=1e5", "x: 1.0e+5\n", ""),
             (
                 "x: 2020-01-01\n",
                 "x=soon",
@@ -966,6 +1012,27 @@ mod tests {
                 "{text} {pair}"
             );
         }
+    }
+
+    #[test]
+    fn a_line_that_is_a_mapping_by_its_colon_is_no_value() {
+        for (value, why) in [
+            ("M 31: the core", "in YAML this is a mapping; write it in quotes for a text, or in braces"),
+            ("abc:", "in YAML this is a mapping; write it in quotes for a text, or in braces"),
+            ("- 1", "in YAML this is a list; write it in quotes for a text, or in brackets"),
+        ] {
+            let pair = format!("x={value}");
+            assert_eq!(set("x: a\n", &[&pair], false), Err(format!("{pair}: {why}")));
+        }
+        assert_eq!(set("x: a\n", &["x='M 31: the core'"], false).as_deref(), Ok("x: \"M 31: the core\"\n"));
+        assert_eq!(set("x: a\n", &["x={M 31: the core}"], false).as_deref(), Ok("x: {M 31: the core}\n"));
+        assert_eq!(set("x: a\n", &["x=a: 1\nb: 2"], false).as_deref(), Ok("x: {a: 1, b: 2}\n"));
+    }
+
+    #[test]
+    fn blanks_around_the_equals_sign_are_no_part_of_key_and_value() {
+        assert_eq!(set("x: a\n", &["x = B"], true).as_deref(), Ok("x: B\n"));
+        assert_eq!(set("'x ': a\n", &["x\\ =B"], true).as_deref(), Ok("'x ': B\n"));
     }
 
     #[test]

@@ -69,6 +69,12 @@ impl KeyPath {
                 }
             }
         }
+        // A blank before the equals sign is a slip, unless a backslash is before it.
+        if !text[..end].ends_with("\\ ") {
+            for last in [path.last_mut(), dotted.last_mut()].into_iter().flatten() {
+                last.truncate(last.trim_end().len());
+            }
+        }
         if path.iter().any(String::is_empty) {
             let why = "a key is empty; a path is written as in meta.filter";
             return Err(Error::new(Kind::Usage, format!("{text}: {why}")));
@@ -79,7 +85,7 @@ impl KeyPath {
         }
         dotted.retain(|key| !key.is_empty());
         let dotted = (dotted != path && !dotted.is_empty()).then_some(dotted);
-        let key = Self { path, dotted, is_dotted: false, shown: text[..end].to_owned() };
+        let key = Self { path, dotted, is_dotted: false, shown: text[..end].trim_end().to_owned() };
         Ok((key, text.get(end + 1..)))
     }
 
