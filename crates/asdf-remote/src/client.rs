@@ -74,6 +74,10 @@ pub(super) struct Reply {
     pub(super) body: Body,
     /// The URL after all redirects.
     pub(super) url: Url,
+    /// True if the request had a login or a signature.
+    pub(super) has_login: bool,
+    /// The server to which another one has redirected the request.
+    pub(super) redirected: Option<String>,
 }
 
 /// The body of a reply.
@@ -168,6 +172,7 @@ impl Client {
                     });
                 }
                 _ => {
+                    let reply = Reply { redirected: (!is_first).then(|| url.origin()), ..reply };
                     let (failure, code) = failure::of_status(reply);
                     let is_signed = is_first && ask.trust == Trust::Mounted;
                     let is_refused = is_signed && failure::is_of_credentials(&code);
@@ -224,6 +229,7 @@ impl Client {
         if is_first && ask.trust == Trust::Mounted {
             self.authorise(ask.address, &mut request)?;
         }
+        let has_login = request.headers().contains_key(AUTHORIZATION);
         let agent = match ask.trust {
             Trust::Mounted if is_first => self.agents.mounted(&url)?,
             _ => self.agents.stranger(&url)?,
@@ -243,7 +249,14 @@ impl Client {
         let response = agent.run(request).map_err(failure::of)?;
         let (parts, body) = response.into_parts();
         let body = Body { reader: body.into_reader(), counters: self.counters.clone() };
-        Ok(Reply { status: parts.status.as_u16(), headers: parts.headers, body, url })
+        Ok(Reply {
+            status: parts.status.as_u16(),
+            headers: parts.headers,
+            body,
+            url,
+            has_login,
+            redirected: None,
+        })
     }
 
     fn authorise(&self, address: &Address, request: &mut Request<()>) -> Result<()> {

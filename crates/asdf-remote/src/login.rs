@@ -84,26 +84,26 @@ impl Logins {
     }
 
     fn token(&self, url: &Url) -> Result<Option<String>> {
-        let token = match (&self.token_file, &self.token) {
-            (Some(path), _) => {
-                let (text, _) = read(path).map_err(|error| error.within("token-file"))?;
-                let token = text.trim();
-                if token.is_empty() || token.contains(char::is_whitespace) {
-                    let what = "token-file: the file is not a token alone";
-                    return Err(Error::new(Kind::System(libc::EACCES), what).of(path));
-                }
-                token.to_owned()
-            }
-            (None, Some(Secret(token))) => token.clone(),
+        let (text, path) = match (&self.token_file, &self.token) {
+            (Some(path), _) => (read(path).map_err(|error| error.within("token-file"))?.0, Some(path)),
+            (None, Some(Secret(token))) => (token.clone(), None),
             (None, None) => return Ok(None),
         };
+        let token = text.trim();
+        if token.is_empty() || token.contains(char::is_whitespace) {
+            let refused = |what: &str| Error::new(Kind::System(libc::EACCES), what);
+            return Err(match path {
+                Some(path) => refused("token-file: the file is not a token alone").of(path),
+                None => refused("ASDF_MOUNT_TOKEN: it is not a token alone; leave out words such as Bearer"),
+            });
+        }
         let origin = url.origin();
         let server = self.token_server.or(&origin);
         if server != origin {
             let what = format!("the token is sent to {server} only: give the login for {origin} in ~/.netrc");
             return Err(Error::new(Kind::System(libc::EACCES), what));
         }
-        Ok(Some(token))
+        Ok(Some(token.to_owned()))
     }
 
     /// Returns the login for the host of a URL; with `name`, that of this user.
@@ -177,6 +177,8 @@ fn find(text: &str, host: &str, name: Option<&str>) -> std::result::Result<Optio
             "login" | "user" if is_wanted.is_some() => login.name = words.value().ok_or(words.line)?,
             "password" if is_wanted.is_some() => login.password = words.value().ok_or(words.line)?,
             "account" if is_wanted.is_some() => drop(words.value().ok_or(words.line)?),
+            // A word of another program, in the entry of another server.
+            _ if is_wanted == Some(false) => {}
             _ => return Err(words.line),
         }
     }
@@ -290,6 +292,7 @@ mod tests {
             assert_eq!(shown.unwrap_or_default(), wanted, "{host} {name:?}");
         }
         assert_eq!(find("", "a", None), Ok(None));
+        assert_eq!(find("machine b port 8080 login x password y", "a", None), Ok(None));
         for (text, line) in [("login a", 1), ("machine", 1), ("machine a\n\nlogin", 3), ("machine a\nx y", 2)]
         {
             assert_eq!(find(text, "a", None), Err(line), "{text}");

@@ -10,10 +10,19 @@ use seekable::error::{Error, Kind, Result};
 /// Variables that name further certificates.
 const BUNDLES: [&str; 2] = ["AWS_CA_BUNDLE", "CURL_CA_BUNDLE"];
 
+/// Variables that name the system's certificates.
+const OF_SYSTEM: [&str; 2] = ["SSL_CERT_FILE", "SSL_CERT_DIR"];
+
 /// Returns the settings for TLS: the certificates of the system, or of `SSL_CERT_FILE` and `SSL_CERT_DIR`, those of
 /// `bundle`, and those that the environment names.
 pub(super) fn config(bundle: Option<&Path>) -> Result<TlsConfig> {
     let system = rustls_native_certs::load_native_certs();
+    if system.certs.is_empty()
+        && let Some(name) = OF_SYSTEM.into_iter().find(|name| std::env::var_os(name).is_some())
+    {
+        let why = system.errors.first().map_or_else(|| "it has none".to_owned(), ToString::to_string);
+        return Err(Error::new(Kind::Usage, format!("{name}: no certificate can be read: {why}")));
+    }
     let own = system.certs.iter().map(|certificate| Certificate::from_der(certificate).to_owned());
     let mut roots: Vec<Certificate<'static>> = own.chain(certificates(bundle)?).collect();
     for name in BUNDLES {

@@ -130,7 +130,7 @@ fn a_login_of_netrc_is_sent_to_its_host() {
 
     fs::write(
         &netrc,
-        "machine other.org login you password no\nmachine 127.0.0.1 login me password secret\n",
+        "machine other.org port 80 login you password no\nmachine 127.0.0.1 login me password secret\n",
     )
     .unwrap();
     fs::set_permissions(&netrc, Permissions::from_mode(0o644)).unwrap();
@@ -139,7 +139,13 @@ fn a_login_of_netrc_is_sent_to_its_host() {
     fs::set_permissions(&netrc, Permissions::from_mode(0o600)).unwrap();
     assert!(reads(&cat(&[], &url)));
     assert!(reads(&cat(&[], &url.replace("http://", "http://me@"))));
-    says(cat(&[], &url.replace("http://", "http://you@")), "HTTP 401");
+    says(
+        cat(&[], &url.replace("http://", "http://you@")),
+        "the server refuses the login (HTTP 401); correct",
+    );
+    let token = |text| [("ASDF_MOUNT_TOKEN", text)];
+    says(cat(&token("secret"), &url), "the server refuses the login (HTTP 401)");
+    says(cat(&token("Bearer secret"), &url), "ASDF_MOUNT_TOKEN: it is not a token alone");
 
     let named = home.path().join("named");
     let variable = [("NETRC", named.to_str().unwrap())];

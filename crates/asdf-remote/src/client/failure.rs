@@ -73,6 +73,12 @@ fn of_tls(error: &rustls::Error) -> Failure {
         E::Expired | E::ExpiredContext { .. } => "has expired",
         E::NotValidYet | E::NotValidYetContext { .. } => "is not valid yet",
         E::Revoked => "was revoked",
+        // As `openssl req -x509` makes it. The type of the error is no part of rustls.
+        why if format!("{why:?}").contains("CaUsedAsEndEntity") => {
+            let authority =
+                eio("the server's certificate is that of an authority, and servers may not use it");
+            return authority.advise("make one for the server with basicConstraints=CA:FALSE").into();
+        }
         _ => "is not valid",
     };
     eio(format!("the server's certificate {why}")).into()
@@ -86,6 +92,11 @@ pub(super) fn is_of_credentials(code: &str) -> bool {
 /// Returns the failure for a status that is neither success nor a followed redirect, and S3's code of it.
 pub(super) fn of_status(mut reply: Reply) -> (Failure, String) {
     let status = reply.status;
+    let has_login = reply.has_login;
+    let server = match &reply.redirected {
+        Some(origin) => format!("{origin}, to which the server redirects,"),
+        None => "the server".to_owned(),
+    };
     let wait = text(&reply.headers, "retry-after").and_then(retry_after);
     let body = start_of(&mut reply);
     let code = element(&body, "Code").unwrap_or_default();
@@ -104,18 +115,27 @@ pub(super) fn of_status(mut reply: Reply) -> (Failure, String) {
         let error = Error::new(Kind::System(libc::EACCES), what);
         return (error.advise(format!("use -o region={region}")).into(), code);
     }
+    let refused =
+        |what: &str| Error::new(Kind::System(libc::EACCES), with_status(&format!("{server} {what}")));
     let failure = match status {
-        401 if code.is_empty() => {
-            Error::new(Kind::System(libc::EACCES), with_status("the server asks for a login"))
-                .advise("give a token with -o token-file=FILE or ASDF_MOUNT_TOKEN, or a password in ~/.netrc")
-                .into()
+        401 if code.is_empty() && has_login => {
+            refused("refuses the login").advise("correct the token, or the password").into()
         }
+        401 if code.is_empty() => refused("asks for a login")
+            .advise("give a token with -o token-file=FILE or ASDF_MOUNT_TOKEN, or a password in ~/.netrc")
+            .into(),
         _ if code == "ExpiredToken" => {
             Error::new(Kind::System(libc::EACCES), with_status("the login has expired"))
                 .advise("log in again, or renew the credentials")
                 .into()
         }
-        401 | 403 => Error::new(Kind::System(libc::EACCES), with_status("the server refuses access")).into(),
+        403 if code == "AccessDenied" && !has_login => refused("refuses access without a login")
+            .advise("give AWS credentials, by AWS_PROFILE for instance")
+            .into(),
+        403 if code == "AccessDenied" => refused("refuses access with these credentials")
+            .advise("use others; -o requester-pays reads buckets that charge their readers")
+            .into(),
+        401 | 403 => refused("refuses access").into(),
         404 | 410 => Error::new(Kind::NotFound, with_status("the object does not exist")).into(),
         412 => changed().into(),
         // 501 and 505 are final.

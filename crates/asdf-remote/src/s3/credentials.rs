@@ -124,7 +124,12 @@ impl<'c> Sources<'c> {
         let keys = Sections::of_credentials(&user).map_err(failed)?;
         let named = profile_name(|name| user.variable(name).filter(|value| !value.is_empty()));
         if let Some(name) = named.as_ref().filter(|name| !all.has_profile(name)) {
-            return Err(failed(format!("the profile \"{name}\" of AWS_PROFILE does not exist")));
+            let of = if user.variable("AWS_DEFAULT_PROFILE").as_ref() == Some(name) {
+                "AWS_DEFAULT_PROFILE"
+            } else {
+                "AWS_PROFILE"
+            };
+            return Err(failed(format!("the profile \"{name}\" of {of} does not exist")));
         }
         let profile = named.unwrap_or_else(|| "default".to_owned());
         Ok(Self { context, region, profile, all, keys })
