@@ -143,8 +143,9 @@ impl Report {
         Self { file: file.to_owned(), status: Status::Sound, blocks: 0, defects: Vec::new(), error: None }
     }
 
+    /// A file that can't be opened, because it is damaged or for another reason.
     fn unreadable(mut self, error: Error) -> Self {
-        self.status = Status::Unreadable;
+        self.status = if error.kind() == Kind::Damaged { Status::Damaged } else { Status::Unreadable };
         self.error = Some(error.of(&self.file).to_string());
         self
     }

@@ -20,7 +20,7 @@ mod glob;
 mod list;
 mod path;
 mod place;
-mod thumbnail;
+pub(crate) mod thumbnail;
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};

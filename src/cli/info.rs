@@ -145,8 +145,13 @@ impl Printing {
             Err(error) if error.kind() == Kind::System(libc::EPIPE) => return Err(error),
             Err(error) => {
                 out.flush()?;
+                let is_damaged = error.kind() == Kind::Damaged;
                 complain(&error.of(file.label()).to_string());
-                self.status = exit::FAILED;
+                self.status = self.status.max(if is_damaged { exit::DAMAGED } else { exit::FAILED });
+                if is_damaged && !file.is_named() {
+                    self.damaged += 1;
+                    self.rows.add(InfoRow::damaged(file.label()));
+                }
             }
         }
         self.shown += 1;
@@ -168,7 +173,7 @@ const fn column(title: &'static str, fact: &'static str, least_width: usize) -> 
 }
 
 const COLUMNS: [InfoColumn; 9] = [
-    column("FILE", "", usize::MAX),
+    column("FILE", "", 24),
     column("SIZE", "", usize::MAX),
     column("STATE", "", usize::MAX),
     column("PRODUCT", "product", 12),
@@ -179,7 +184,9 @@ const COLUMNS: [InfoColumn; 9] = [
     column("TARGET", "target", 10),
 ];
 /// The numbers of the columns in the order in which they are cut.
-const CUT_FIRST: [usize; 4] = [3, 7, 5, 8];
+const CUT_FIRST: [usize; 5] = [3, 7, 5, 8, FILE];
+/// The number of the column with the file.
+const FILE: usize = 0;
 
 /// The line of a file.
 #[derive(Debug)]
@@ -204,6 +211,14 @@ impl InfoRow {
             container.format().clone_into(&mut row[3]);
         }
         Ok(Self(row))
+    }
+
+    /// Returns the line of a file that can't be opened.
+    fn damaged(path: &Path) -> Self {
+        let mut row = COLUMNS.map(|_| String::new());
+        row[0] = one_line(&path.to_string_lossy());
+        "damaged".clone_into(&mut row[2]);
+        Self(row)
     }
 
     fn is_damaged(&self) -> bool {
@@ -254,10 +269,11 @@ impl Rows {
         }
         for row in &rows {
             let mut line = String::new();
-            for (cell, width) in row.iter().zip(widths) {
+            for (n, (cell, width)) in row.iter().zip(widths).enumerate() {
                 if width > 0 {
                     let cell = if cell.is_empty() { "-" } else { cell };
-                    line += &padded(&cut(cell, width), width + 2);
+                    let cell = if n == FILE { end(cell, width) } else { cut(cell, width) };
+                    line += &padded(&cell, width + 2);
                 }
             }
             writeln!(out, "{}", info::cut_line(line.trim_end(), form))?;
@@ -278,9 +294,26 @@ fn cut(text: &str, width: usize) -> String {
     beginning(text, width.saturating_sub(1)).to_owned() + "…"
 }
 
+/// Returns the end of a path, in which files differ.
+fn end(path: &str, width: usize) -> String {
+    let starts = path.char_indices().map(|(at, _)| &path[at..]);
+    let fits = |rest: &&str| columns(rest) < width;
+    if columns(path) <= width {
+        return path.to_owned();
+    }
+    format!("…{}", starts.into_iter().find(fits).unwrap_or_default())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_paths_are_cut_at_their_beginning() {
+        assert_eq!(end("night/a.asdf", 12), "night/a.asdf");
+        assert_eq!(end("night/a.asdf", 8), "…/a.asdf");
+        assert_eq!(end("銀河系.asdf", 9), "…系.asdf");
+    }
 
     #[test]
     fn long_cells_are_cut_and_dates_keep_the_day() {

@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 
 use asdf_access::options::Options;
 use clap::Args;
-use seekable::error::{Result, is_unsafe};
+use seekable::error::{Kind, Result, is_unsafe};
 
 use super::action::ACTION;
 use super::{any_path, complain, print, usage};
 use crate::exit;
-use crate::look::{Extraction, ListingForm, Look, Range, write_picture};
+use crate::look::{Extraction, ListingForm, Look, Range, thumbnail, write_picture};
 
 /// The group of `--ls`, `--cat` and `--extract` in `--help`.
 pub(super) const LOOK: &str = "Look, without mounting";
@@ -80,9 +80,16 @@ impl LookArguments {
                 "--thumbnail needs a FILE and the name of the picture, OUT.png ('-' for stdout)",
             ));
         };
-        let look = Look::open(file, options)?;
-        let bytes = look.thumbnail(self.size.unwrap_or(THUMBNAIL)).map_err(|error| error.of(file))?;
-        look.close();
+        let size = self.size.unwrap_or(THUMBNAIL);
+        let bytes = match Look::open(file, options) {
+            Ok(look) => {
+                let bytes = look.thumbnail(size).map_err(|error| error.of(file))?;
+                look.close();
+                bytes
+            }
+            Err(error) if error.kind() == Kind::Damaged => thumbnail::of_damage(&error, size)?,
+            Err(error) => return Err(error),
+        };
         if picture.as_os_str() == "-" {
             return print(&bytes).map(|()| exit::OK);
         }

@@ -112,6 +112,19 @@ impl Look {
     }
 }
 
+/// Returns the thumbnail of a file that can't be opened because it is damaged: what is wrong.
+///
+/// # Errors
+/// There is too little memory.
+pub(crate) fn of_damage(error: &Error, size: u32) -> Result<Vec<u8>> {
+    let size = size as usize;
+    let message = error.message();
+    let letters: Vec<char> = message.chars().collect();
+    let lines = letters.chunks(columns_of_text(size).max(1)).map(String::from_iter);
+    let lines: Vec<String> = std::iter::once("DAMAGED".to_owned()).chain(lines).collect();
+    Ok(of_text(size, lines.iter().map(String::as_str)).encode()?)
+}
+
 /// Returns the path of the array whose picture is at a path of `preview/`; `None` for the picture of the whole file.
 fn in_previews(picture: &Path) -> Option<Vec<String>> {
     let path = picture.strip_prefix(PICTURES).ok()?.with_extension("");

@@ -209,9 +209,11 @@ impl GalleryContent {
         let damage = info::damage(&*container)?;
         let damage = damage.first().map(|defect| format!("damaged: {}", info::words_of(defect)));
         let mut has_picture = self.has_pictures && container.derived_files()?.contains(&PICTURE);
-        if has_picture && damage.is_some() {
+        if has_picture {
             let picture = container.derived_file(PICTURE).ok().flatten().and_then(|file| file.content.ok());
-            has_picture = picture.is_some_and(|picture| picture.read_at(0, &mut [0]).is_ok());
+            // To make it, a whole array may be decoded.
+            let is_made = |picture: Arc<dyn Content>| picture.read_at(0, &mut [0]).is_ok();
+            has_picture = picture.is_some_and(|picture| damage.is_none() || is_made(picture));
         }
         Ok(Some(GalleryFacts { summary, damage, has_picture }))
     }

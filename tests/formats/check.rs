@@ -13,6 +13,13 @@ fn check(folder: &Path, arguments: &[&OsStr]) -> Output {
     command.arg("--check").args(arguments).current_dir(folder).output().unwrap()
 }
 
+/// Fixtures of other formats, with the ending of their names.
+const OTHERS: [(&str, &str); 3] = [
+    ("a.b2nd", "blosc2/edges.b2nd"),
+    ("a.blp", "bloscpack/bloscpack0.16.0-blosc1.11.4_codec_lz4_shuffle2.blp"),
+    ("a.gsd", "gsd/gsd1.10.0_alltypes.gsd"),
+];
+
 /// Returns the exit status and the lines of stdout.
 fn lines(folder: &Path, name: &OsStr) -> (i32, Vec<String>) {
     let output = check(folder, &[OsStr::new("-q"), name]);
@@ -294,6 +301,27 @@ fn data_that_can_not_be_read_are_no_damage() {
     let (status, text, line) = run(folder.path(), &["--check", "."]);
     assert_eq!((status, line.as_str()), (Some(2), "2 files, 2 blocks, 1 damaged, 1 unreadable\n"), "{text}");
     assert_eq!(run(folder.path(), &["--check", "broken.asdf"]).0, Some(1));
+}
+
+#[test]
+fn files_of_other_formats_that_are_cut_off_are_damaged_in_every_overview() {
+    let folder = tempfile::tempdir().unwrap();
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
+    for (name, fixture) in OTHERS {
+        let bytes = std::fs::read(fixtures.join(fixture)).unwrap();
+        for (n, len) in [bytes.len() / 2, bytes.len() - 9].into_iter().enumerate() {
+            let cut = format!("{n}-{name}");
+            std::fs::write(folder.path().join(&cut), &bytes[..len]).unwrap();
+            assert_eq!(run(folder.path(), &["--check", &cut]).0, Some(1), "{cut}");
+            assert_eq!(run(folder.path(), &["--info", &cut]).0, Some(1), "{cut}");
+            let picture = run(folder.path(), &["--thumbnail", &cut, &format!("{cut}.png")]);
+            assert_eq!(picture.0, Some(0), "{cut}: {}", picture.2);
+        }
+    }
+    let (status, table, line) = run(folder.path(), &["--info", "."]);
+    assert_eq!(status, Some(1));
+    assert!(line.contains("6 files, 6 damaged"), "{line}");
+    assert_eq!(table.lines().filter(|line| line.contains(" damaged ")).count(), 6, "{table}");
 }
 
 /// Each element of the arrays is the same stored one.

@@ -27,7 +27,7 @@ use asdf_tree::product::FileSummary;
 use describe::Blocks;
 use line::{Style, TextLine};
 use outline::{Outline, OutlineSink};
-use seekable::error::{Error, Result, one_line};
+use seekable::error::{Error, Kind, Result, one_line};
 
 pub use describe::data_size;
 pub use leaves::each_leaf;
@@ -143,12 +143,14 @@ pub fn summary(container: &dyn Container) -> Result<FileSummary> {
 /// The tree or a header can't be read now.
 pub fn damage(container: &dyn Container) -> Result<Vec<Defect>> {
     // The count needs a search for all blocks.
-    container.block_count()?;
-    // Other formats have no text of a tree, and a check of their index may read much.
+    let count = container.block_count()?;
+    // Other formats have no text of a tree, and a check of their index may read much. A file that is cut off has no last
+    // block.
     let of_tree = if container.is_editable() {
         container.check_tree()?
     } else {
-        broken_tree(container)?.into_iter().collect()
+        let last = count.checked_sub(1).map(|last| broken_block(container, last)).transpose()?.flatten();
+        broken_tree(container)?.into_iter().chain(last).collect()
     };
     let all = container.defects().into_iter().chain(of_tree);
     Ok(all.filter(|defect| defect.severity == Severity::Damage).collect())
@@ -162,6 +164,19 @@ fn broken_tree(container: &dyn Container) -> Result<Option<Defect>> {
         offset: fault.offset().unwrap_or(0),
         block: None,
         what: format!("the tree can't be read further: {}", fault.message()),
+    }))
+}
+
+/// Returns the damage of a block's header.
+fn broken_block(container: &dyn Container, n: usize) -> Result<Option<Defect>> {
+    let Some(error) = container.block(n)?.content.err().filter(|error| error.kind() == Kind::Damaged) else {
+        return Ok(None);
+    };
+    Ok(Some(Defect {
+        severity: Severity::Damage,
+        offset: error.offset().unwrap_or(0),
+        block: Some(n),
+        what: error.message_in_block(),
     }))
 }
 

@@ -243,7 +243,10 @@ impl AsdfDefect {
                 write!(out, "the tree is too complex to be checked: {}", error.message())
             }
             Self::MissingBlock { block, last: None } => {
-                write!(out, "the tree has an array in block {block}, but there are no blocks")
+                write!(
+                    out,
+                    "the tree has an array in block {block}, but there are no blocks: the file is a tree alone"
+                )
             }
             Self::MissingBlock { block, last: Some(last) } => {
                 write!(out, "the tree has an array in block {block}, but the last block is {last}")

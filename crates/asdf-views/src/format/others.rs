@@ -5,14 +5,14 @@ pub(super) const HEAD: usize = 512;
 
 /// The magic of a format, the offset of the magic, and the message after the file's name.
 const TABLE: &[(&[u8], usize, &str)] = &[
-    (b"\x1f\x8b", 0, "is compressed by gzip; decompress it first: gunzip"),
-    (b"BZh", 0, "is compressed by bzip2; decompress it first: bunzip2"),
-    (b"\xfd7zXZ\0", 0, "is compressed by xz; decompress it first: unxz"),
-    (b"\x28\xb5\x2f\xfd", 0, "is compressed by zstd; decompress it first: unzstd"),
-    (b"\x04\x22\x4d\x18", 0, "is compressed by lz4; decompress it first: unlz4"),
-    (b"PK\x03\x04", 0, "is a zip archive, as .npz files are, too; unpack it first: unzip"),
+    (b"\x1f\x8b", 0, "is compressed by gzip; decompress it first: gunzip FILE"),
+    (b"BZh", 0, "is compressed by bzip2; decompress it first: bunzip2 FILE"),
+    (b"\xfd7zXZ\0", 0, "is compressed by xz; decompress it first: unxz FILE"),
+    (b"\x28\xb5\x2f\xfd", 0, "is compressed by zstd; decompress it first: unzstd FILE"),
+    (b"\x04\x22\x4d\x18", 0, "is compressed by lz4; decompress it first: unlz4 FILE"),
+    (b"PK\x03\x04", 0, "is a zip archive, as .npz files are, too; unpack it first: unzip FILE -d DIRECTORY"),
     (b"7z\xbc\xaf\x27\x1c", 0, "is a 7z archive; unpack it first"),
-    (b"ustar", 257, "is a tar archive; unpack it first: tar -xf"),
+    (b"ustar", 257, "is a tar archive; unpack it first: tar -xf FILE"),
     (b"SIMPLE  =", 0, "is a FITS file without an ASDF extension; open it with astropy.io.fits or DS9"),
     (b"\x89HDF\r\n\x1a\n", 0, "is an HDF5 file; open it with h5py"),
     (b"CDF", 0, "is a NetCDF file; open it with netCDF4 or xarray"),
