@@ -103,7 +103,7 @@ fn damage_anywhere_gives_what_the_library_gives() {
     let truth = truth(600_000, 13);
     let stored = [encode(&truth[..200_000], 1), encode(&truth[200_000..], 2)].concat();
     let mut dice = Dice(14);
-    for round in 0..150 {
+    for round in 0..80 {
         let broken = harmed(&stored, 40, round, &mut dice);
         let cache = Arc::new(Cache::with_threads([0, 1 << 20, 1 << 30][dice.roll(3)], 1 + dice.roll(4)));
         let ours = content(&broken, truth.len(), &cache);

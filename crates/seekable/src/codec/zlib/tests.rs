@@ -141,7 +141,7 @@ fn damage_anywhere_gives_what_the_library_gives() {
     let truth = truth(2_000_000, 13);
     let stored = encode(&truth, 6, usize::MAX);
     let mut dice = Dice(14);
-    for round in 0..300 {
+    for round in 0..150 {
         let broken = harmed(&stored, 2, round, &mut dice);
         let cache = Arc::new(Cache::with_threads([0, 1 << 20, 1 << 30][dice.roll(3)], 1 + dice.roll(4)));
         let theirs = Decoded::stream(

@@ -72,14 +72,14 @@ fn nothing_is_kept_of_what_is_bad_short_or_not_read_to_its_end() {
 
 #[test]
 fn a_table_that_is_damaged_anywhere_costs_a_pass_and_no_byte() {
-    let truth = truth(1_500_000, 23);
+    let truth = truth(600_000, 23);
     let stored = encode(&truth, 6, usize::MAX);
     let cache = first_mount(1);
     check(&opened(&stored, truth.len(), SCALES[0], &cache).0, &truth, truth.len() - 1, 1);
     let good = slot(TableKind::Zlib, &stored, truth.len(), &cache).bytes().unwrap();
     let mut dice = Dice(24);
     // All bytes of the header and of the entries, and some of the records.
-    let places: Vec<_> = (0..1400).chain((0..1500).map(|_| dice.roll(good.len()))).collect();
+    let places: Vec<_> = (0..1400).chain((0..700).map(|_| dice.roll(good.len()))).collect();
     for (n, at) in places.into_iter().enumerate() {
         let bad = damaged(&good, at, n);
         let cache = first_mount(1);
