@@ -36,13 +36,16 @@ fn read_what_can_be_read(case: &str, bytes: &[u8], truth: &Built) -> usize {
     whole
 }
 
-/// Reads up to the end or the first error.
+/// Reads up to the end or the first error. There is no other end than that of the content.
 fn read_prefix(content: &dyn seekable::content::Content) -> (Vec<u8>, asdf_access::Result<()>) {
     let (mut bytes, mut piece) = (Vec::new(), vec![0; 1000]);
     loop {
         assert!(bytes.len() as u64 <= content.len(), "it goes on behind its end");
         match content.read_at(bytes.len() as u64, &mut piece) {
-            Ok(0) => return (bytes, Ok(())),
+            Ok(0) => {
+                assert_eq!(bytes.len() as u64, content.len(), "it ends early, without an error");
+                return (bytes, Ok(()));
+            }
             Ok(n) => bytes.extend(&piece[..n]),
             Err(error) => return (bytes, Err(error)),
         }

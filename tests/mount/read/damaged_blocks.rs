@@ -3,8 +3,10 @@
 use std::fs;
 use std::os::unix::fs::FileExt;
 
+use common::asdf::{AsdfBuilder, Block, sample};
 use common::daemon::{Bench, Daemon, TEXT};
 use common::encode::zlib;
+use common::mount::{Mounted, fresh_folder};
 
 #[test]
 fn a_block_of_an_impossible_size_is_listed_and_gives_eio() {
@@ -48,4 +50,25 @@ fn a_block_that_is_empty_by_its_header_alone_is_damaged() {
     assert!(status.contains("decodes to more than the 0 bytes in the header"), "{status}");
     bench.run(["-u", "mnt"]);
     daemon.ends();
+}
+
+#[test]
+fn the_last_block_of_a_truncated_file_ends_with_eio() {
+    const THERE: usize = 192 << 10;
+    let folder = fresh_folder();
+    let data = sample(300_000, 7);
+    let built = AsdfBuilder::new().block(Block::new(data.clone())).build();
+    let source = built.save(folder.path(), "a.asdf");
+    let file = fs::File::options().write(true).open(&source).unwrap();
+    file.set_len(built.blocks[0].data_offset + THERE as u64).unwrap();
+    let mounted = Mounted::file(&source);
+    let block = fs::File::open(mounted.block_path(0)).unwrap();
+    let mut bytes = vec![0; THERE];
+    block.read_exact_at(&mut bytes, 0).unwrap();
+    assert!(bytes == data[..THERE]);
+    let after = block.read_at(&mut [0; 10], THERE as u64);
+    assert_eq!(after.unwrap_err().raw_os_error(), Some(libc::EIO));
+    let whole = fs::read(mounted.block_path(0));
+    assert_eq!(whole.unwrap_err().raw_os_error(), Some(libc::EIO));
+    mounted.unmount();
 }
