@@ -68,6 +68,7 @@ fn the_last_block_of_a_truncated_file_ends_with_eio() {
     assert!(bytes == data[..THERE]);
     let after = block.read_at(&mut [0; 10], THERE as u64);
     assert_eq!(after.unwrap_err().raw_os_error(), Some(libc::EIO));
+    drop(block);
     let whole = fs::read(mounted.block_path(0));
     assert_eq!(whole.unwrap_err().raw_os_error(), Some(libc::EIO));
     mounted.unmount();
