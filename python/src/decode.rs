@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use seekable::content::{Content, Slice, copy_from};
 use seekable::source::FileSource;
-use seekable::workers::caller::Looks;
+use seekable::workers::caller;
 
 use crate::waiting::without_gil;
 
@@ -59,9 +59,6 @@ pub(crate) fn decode(
     mut out: PyReadwriteArray1<'_, u8>,
 ) -> PyResult<()> {
     let out = out.as_slice_mut()?;
-    let decoded = without_gil(py, || {
-        let mut looks = Looks::begin();
-        asdf_access::decode(label, stored.content()?, out, &mut || looks.check())
-    })?;
+    let decoded = without_gil(py, || asdf_access::decode(label, stored.content()?, out, &mut caller::look))?;
     decoded.map_err(|error| PyValueError::new_err(error.to_string()))
 }

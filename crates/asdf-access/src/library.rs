@@ -232,6 +232,18 @@ impl File {
     /// # Errors
     /// [`Kind::NotFound`] if there is no such array; other kinds if it can't be read.
     pub fn array(&self, path: &str) -> Result<Array> {
+        let missing = || {
+            let message = format!("there is no array \"{}\"; File::arrays lists them", path.escape_debug());
+            Error::new(Kind::NotFound, message).of(self.path())
+        };
+        self.array_if_any(path)?.ok_or_else(missing)
+    }
+
+    /// Returns the array at a path as [`array`](Self::array) does; `None` if the file has no such array.
+    ///
+    /// # Errors
+    /// The array can't be read. [`Kind::NotFound`] means that the file is gone, or another one that has the array.
+    pub fn array_if_any(&self, path: &str) -> Result<Option<Array>> {
         let mut found = Ok(None);
         for ending in ENDINGS {
             found = self.find_array(&format!("{path}{ending}"));
@@ -239,11 +251,7 @@ impl File {
                 break;
             }
         }
-        let missing = || {
-            let message = format!("there is no array \"{}\"; File::arrays lists them", path.escape_debug());
-            Error::new(Kind::NotFound, message)
-        };
-        let array = found.and_then(|content| Array::of(path, &content.ok_or_else(missing)?));
+        let array = found.and_then(|content| content.map(|content| Array::of(path, &content)).transpose());
         array.map_err(|error| error.of(self.path()))
     }
 

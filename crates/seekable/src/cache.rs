@@ -36,7 +36,7 @@ use scratch::Scratch;
 use store::Store;
 
 pub use fair_share::FairShare;
-pub use memory::default_budget;
+pub use memory::{default_budget, has_room};
 pub use memory_budget::Reservation;
 pub use task::Task;
 pub use temp_segments::{SegmentBytes, SegmentList, TempSegments};

@@ -2,11 +2,15 @@
 
 use std::collections::HashSet;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 
 use asdf_file::container;
 use asdf_file::container::{Container, Defect, Severity, Verified};
 use seekable::content::read_through;
 use seekable::error::{Error, Result};
+use seekable::workers::caller;
 
 /// Bytes read at once.
 const PIECE: usize = 1 << 20;
@@ -88,12 +92,25 @@ fn check_block(
 ) -> Result<Vec<Defect>> {
     let block = container.block(n)?;
     let large = size_of(&block) > PIECE as u64;
+    let has_given_up = Arc::new(AtomicBool::new(false));
     let (read, verified) = std::thread::scope(|scope| {
-        let verified = large.then(|| scope.spawn(|| container.verify(n)));
+        let verified = large.then(|| {
+            let (sender, verified) = channel();
+            let given_up = has_given_up.clone();
+            let thread = scope.spawn(move || {
+                let given_up = move || given_up.load(Ordering::Relaxed);
+                let _ = sender.send(caller::unless_given_up(given_up, || container.verify(n)));
+            });
+            (thread, verified)
+        });
         let read = block
             .content
             .and_then(|content| read_through(&*content, &|bytes| progress.add(bytes), &mut |_, _| {}));
-        (read, verified.map_or_else(|| Ok(container.verify(n)), |verified| verified.join()))
+        let verified = match verified {
+            Some((thread, verified)) => awaited(&verified, &has_given_up).filter(|_| thread.join().is_ok()),
+            None => Some(container.verify(n)),
+        };
+        (read, verified)
     });
     let mut defects = Vec::new();
     let mut add = |severity: Severity, offset: Option<u64>, what: String| {
@@ -109,12 +126,29 @@ fn check_block(
         _ => {}
     }
     match verified {
-        Ok(Ok(Verified::Mismatch)) if !is_reported => {
+        Some(Ok(Verified::Mismatch)) if !is_reported => {
             add(Severity::Damage, None, container.mismatch().to_owned());
         }
-        Ok(Err(error)) if error.is_of_reading() => return Err(error),
-        Ok(_) => {}
-        Err(_) => add(Severity::Damage, None, "the checksum could not be computed".to_owned()),
+        Some(Err(error)) if error.is_of_reading() => return Err(error),
+        Some(_) => {}
+        None => add(Severity::Damage, None, "the checksum could not be computed".to_owned()),
     }
     Ok(defects)
 }
+
+/// Waits for the result of another thread, which ends early once the caller of this one has given up. `None` after a panic.
+fn awaited(verified: &Receiver<Result<Verified>>, has_given_up: &AtomicBool) -> Option<Result<Verified>> {
+    loop {
+        if caller::is_gone() {
+            has_given_up.store(true, Ordering::Relaxed);
+        }
+        match verified.recv_timeout(caller::LOOK) {
+            Ok(verified) => return Some(verified),
+            Err(RecvTimeoutError::Disconnected) => return None,
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -10,9 +10,11 @@
 
 use std::sync::Arc;
 
+use seekable::cache::has_room;
 use seekable::error::{Error, Result};
 
 use seekable::content::{Content, Strided, fill, read_exact_at};
+use seekable::workers::caller;
 
 use self::gather_cache::GatherCache;
 use self::slab::Slab;
@@ -100,16 +102,21 @@ impl Gather {
 
     /// Copies bytes from the kept slab, gathering one first if necessary. Returns the number of bytes; 0 if
     /// slabs are not possible.
-    fn read_slab(&self, offset: u64, out: &mut [u8]) -> usize {
+    fn read_slab(&self, offset: u64, out: &mut [u8]) -> Result<usize> {
         if !self.has_slabs() {
-            return 0;
+            return Ok(0);
         }
-        self.gather_cache.read((offset, self.len), out, &|size| self.slab_at(offset, size))
+        self.gather_cache.read((offset, self.len), out, &|size| {
+            self.slab_at(offset, size).transpose().or_else(|error| {
+                // The caller has given up; that is no fault of the elements.
+                if error.errno() == libc::EINTR { Err(error) } else { Ok(None) }
+            })
+        })
     }
 
     /// Gathers a slab of about `size` bytes that holds the byte at `offset`. Returns the slab's offset and
     /// its bytes.
-    fn slab_at(&self, offset: u64, size: u64) -> Option<(u64, Vec<u8>)> {
+    fn slab_at(&self, offset: u64, size: u64) -> Option<Result<(u64, Vec<u8>)>> {
         // For each axis, the bytes of one of its elements: all elements of the axes within.
         let mut bytes = vec![self.item];
         for axis in self.axes.iter().skip(1).rev() {
@@ -135,9 +142,10 @@ impl Gather {
                     item: self.item,
                     axes: &axes,
                 };
-                let mut data = vec![0; usize::try_from(len.checked_mul(bytes[n])?).ok()?];
-                slab.gather(&mut data).ok()?;
-                return Some((begin, data));
+                let size =
+                    usize::try_from(len.checked_mul(bytes[n])?).ok().filter(|size| has_room(*size as u64))?;
+                let mut data = vec![0; size];
+                return Some(slab.gather(&mut data).map(|()| (begin, data)));
             }
         }
         None
@@ -223,7 +231,8 @@ impl Content for Gather {
         let wanted = self.len.saturating_sub(offset).min(buf.len() as u64) as usize;
         fill(&mut buf[..wanted], |done, rest| {
             let at = offset + done as u64;
-            match self.read_slab(at, rest) {
+            caller::look()?;
+            match self.read_slab(at, rest)? {
                 // No slab is possible. Runs are read instead, so that every readable element is read.
                 0 => self.run(at / self.item, at % self.item, rest),
                 copied => Ok(copied),
@@ -362,6 +371,27 @@ mod tests {
         assert_eq!(gather.read_at(0, &mut buf).unwrap(), 512);
         assert!(gather.read_at(512, &mut buf).is_err());
         assert_eq!(gather.read_at(1024, &mut buf).unwrap(), 512);
+    }
+
+    #[test]
+    fn an_interrupted_reader_is_told_and_does_not_slow_the_next_one() {
+        #[derive(Debug, Default)]
+        struct Interrupted(AtomicU64);
+        impl Content for Interrupted {
+            fn len(&self) -> u64 {
+                1 << 20
+            }
+            fn read_at(&self, _: u64, buf: &mut [u8]) -> Result<usize> {
+                if self.0.fetch_add(1, Ordering::Relaxed) == 0 {
+                    return Err(seekable::error::errno(libc::EINTR));
+                }
+                Ok(buf.len())
+            }
+        }
+        let gather = Gather::new(Arc::<Interrupted>::default(), 0, 1, vec![(1024, 1), (1024, 1024)]).unwrap();
+        let mut buf = [0; 1024];
+        assert_eq!(gather.read_at(0, &mut buf).unwrap_err().errno(), libc::EINTR);
+        assert_eq!(gather.read_slab(0, &mut buf).unwrap(), 1024);
     }
 
     /// A content that counts the bytes read from it.

@@ -22,6 +22,16 @@ pub fn default_budget() -> u64 {
     all.map_or(USUAL, |all| (all / SHARE).min(USUAL))
 }
 
+/// True if so many bytes of memory can be had now. A failed allocation ends the process, so that a program with a limit
+/// (`ulimit -v`) asks before it begins what takes much. The memory is not touched.
+pub fn has_room(bytes: u64) -> bool {
+    let mut room: Vec<u8> = Vec::new();
+    let is_there = usize::try_from(bytes).is_ok_and(|bytes| room.try_reserve_exact(bytes).is_ok());
+    // Otherwise the compiler may leave out the allocation.
+    std::hint::black_box(&room);
+    is_there
+}
+
 /// Returns `MemTotal` of /proc/meminfo in bytes.
 fn total(text: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;

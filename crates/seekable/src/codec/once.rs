@@ -16,10 +16,10 @@ use std::thread;
 use super::part::ExternalPart;
 use super::seek::SegmentReader;
 use super::{Codec, blosc, bzip2, check_sizes, is_lz4_frame, lz4, zlib, zstd};
-use crate::cache::{Cache, default_budget};
+use crate::cache::{Cache, default_budget, has_room};
 use crate::content::{Content, read_exact_at};
 use crate::decode::{Chunks, Decoder};
-use crate::error::{Error, Result};
+use crate::error::{Error, Kind, Result};
 use crate::sync::locked;
 
 /// A callback between pieces. Its error ends the decoding.
@@ -171,6 +171,9 @@ fn decode_lz4(stored: &Arc<dyn Content>, out: &mut [u8], threads: usize, go_on: 
         let len = usize::try_from(piece.stored.saturating_sub(4)).unwrap_or(usize::MAX);
         if len as u64 > stored.len() {
             return Err(Error::damaged("an LZ4 block is cut off"));
+        }
+        if len > buffer.len() && !has_room(len as u64) {
+            return Err(Error::new(Kind::TooLarge, "an LZ4 block does not fit in memory"));
         }
         buffer.resize(buffer.len().max(len), 0);
         let block = &mut buffer[..len];

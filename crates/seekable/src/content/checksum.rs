@@ -4,6 +4,7 @@ use md5::{Digest, Md5};
 
 use super::{Content, read_exact_at};
 use crate::error::Result;
+use crate::workers::caller;
 
 /// Bytes read at once.
 const PIECE: u64 = 1 << 20;
@@ -17,6 +18,7 @@ pub fn md5_of(content: &dyn Content, start: u64) -> Result<[u8; 16]> {
     let mut at = start;
     let mut piece = vec![0; PIECE as usize];
     while at < content.len() {
+        caller::look()?;
         let len = (content.len() - at).min(PIECE) as usize;
         read_exact_at(content, at, &mut piece[..len])?;
         md5.update(&piece[..len]);

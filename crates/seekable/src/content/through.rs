@@ -2,6 +2,7 @@
 
 use super::{Content, next_data};
 use crate::error::{Error, Result};
+use crate::workers::caller;
 
 /// Bytes read at once.
 const PIECE: usize = 1 << 20;
@@ -20,6 +21,7 @@ pub fn read_through(
     let mut piece = vec![0; usize::try_from(content.len()).map_or(PIECE, |len| len.min(PIECE))];
     let mut at = 0;
     while at < content.len() {
+        caller::look()?;
         // One byte shows that a hole can be read, so the others are passed over.
         let hole = next_data(content, at).map_or(0, |data| data.start - at);
         let passed = hole.saturating_sub(1);

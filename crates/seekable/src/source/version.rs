@@ -83,11 +83,11 @@ impl SourceVersion {
     }
 
     /// Returns a text that differs between versions, and is the same on each machine that reads the file over a network:
-    /// without the number of the device, and without the time at which a name or a permission changed.
+    /// without the number of the device.
     pub fn in_text(&self) -> String {
         match self.0 {
-            Token::File(Identity { inode, size, mtime: (seconds, nanoseconds), .. }) => {
-                format!("{inode} {size} {seconds}.{nanoseconds:09}")
+            Token::File(Identity { inode, size, mtime, ctime, .. }) => {
+                format!("{inode} {size} {}.{:09} {}.{:09}", mtime.0, mtime.1, ctime.0, ctime.1)
             }
             Token::Tag(digest) => format!("{digest:032x}"),
         }
@@ -193,6 +193,7 @@ mod tests {
         let [tag, new_tag] = ["\"a\"", "\"b\""].map(SourceVersion::of_tag);
         assert!(old.same_file(&grown) && !old.same_file(&other) && !old.same_file(&tag));
         assert!(tag.same_file(&new_tag) && tag != new_tag && tag == SourceVersion::of_tag("\"a\""));
+        assert_ne!(old.in_text(), put_back.in_text());
         let bytes = [old, grown, other, tag, new_tag].map(|version| version.to_bytes());
         assert!((1..5).all(|n| !bytes[n..].contains(&bytes[n - 1])));
         assert_eq!(bytes[0].len(), 56);

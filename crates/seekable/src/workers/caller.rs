@@ -22,6 +22,8 @@ thread_local! {
     static HAS_GIVEN_UP: RefCell<Option<HasGivenUp>> = const { RefCell::new(None) };
     /// The time at which the request arrived for which this thread works.
     static ARRIVED: Cell<Option<Instant>> = const { Cell::new(None) };
+    /// The time of this thread's last look at its caller, or of the start of its job.
+    static LOOKED: Cell<Option<Instant>> = const { Cell::new(None) };
 }
 
 type HasGivenUp = Rc<dyn Fn() -> bool>;
@@ -39,6 +41,7 @@ const ENDING: u64 = 1 << 0 | 1 << 1 | 1 << 2 | 1 << 8 | 1 << 14;
 /// Runs a job for a request that arrived at a time, on behalf of the thread `caller` of a program.
 pub fn on_behalf_of<T>(caller: Option<u32>, arrived: Instant, job: impl FnOnce() -> T) -> T {
     let _reset = Reset(CALLER.replace(caller), ARRIVED.replace(Some(arrived)));
+    LOOKED.set(Some(Instant::now()));
     job()
 }
 
@@ -46,6 +49,7 @@ pub fn on_behalf_of<T>(caller: Option<u32>, arrived: Instant, job: impl FnOnce()
 /// thread while the job waits or decodes, has returned true.
 pub fn unless_given_up<T>(has_given_up: impl Fn() -> bool + 'static, job: impl FnOnce() -> T) -> T {
     let _reset = ResetGivenUp(HAS_GIVEN_UP.replace(Some(Rc::new(has_given_up))));
+    LOOKED.set(Some(Instant::now()));
     job()
 }
 
@@ -90,24 +94,17 @@ pub fn is_gone() -> bool {
     has_given_up.is_some_and(|has_given_up| has_given_up()) || CALLER.get().is_some_and(is_thread_gone)
 }
 
-/// Calls [`is_gone`] at most once in [`LOOK`], during work that does not wait.
-#[derive(Debug)]
-pub struct Looks(Instant);
-
-impl Looks {
-    /// Begins the work.
-    pub fn begin() -> Self {
-        Self(Instant::now())
+/// Returns EINTR if the caller is gone. Called often during work that does not wait, it looks once in [`LOOK`], however the
+/// job divides its work.
+pub fn look() -> Result<()> {
+    if LOOKED.get().is_some_and(|looked| looked.elapsed() < LOOK) {
+        return Ok(());
     }
-
-    /// Returns EINTR if the caller is gone.
-    pub fn check(&mut self) -> Result<()> {
-        if self.0.elapsed() < LOOK {
-            return Ok(());
-        }
-        self.0 = Instant::now();
-        if is_gone() { Err(Errno::INTR.into()) } else { Ok(()) }
+    if is_gone() {
+        return Err(Errno::INTR.into());
     }
+    LOOKED.set(Some(Instant::now()));
+    Ok(())
 }
 
 /// True if a thread of a program has ended, or a signal is to end it. Reading `status` never blocks.
@@ -149,6 +146,16 @@ mod tests {
         let later = begun + 5 * second;
         assert_eq!(on_behalf_of(None, later, late), later + second);
         assert!(deadline(second) > begun + second);
+    }
+
+    #[test]
+    fn looks_of_short_pieces_of_work_add_up() {
+        let piece = || {
+            std::thread::sleep(Duration::from_millis(5));
+            look()
+        };
+        assert!(unless_given_up(|| true, || (0..100).any(|_| piece().is_err())));
+        assert!(unless_given_up(|| false, || (0..20).all(|_| piece().is_ok())));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+use seekable::error::Result;
 use seekable::per_process::PerProcess;
 use seekable::sync::Awaited;
 
@@ -67,13 +68,13 @@ static HOLDERS: PerProcess<Mutex<Vec<Weak<GatherCache>>>> = PerProcess::new(Mute
 impl GatherCache {
     /// Copies bytes from `offset` of an array of `len` bytes. Returns their number; 0 if they can't be
     /// gathered. `gather` takes a size and returns a part of about that size that holds `offset`, with the
-    /// part's own offset.
+    /// part's own offset; `None` if it can't be gathered. Its error says nothing about later parts.
     pub(super) fn read(
         self: &Arc<Self>,
         (offset, len): (u64, u64),
         out: &mut [u8],
-        gather: &dyn Fn(u64) -> Option<(u64, Vec<u8>)>,
-    ) -> usize {
+        gather: &dyn Fn(u64) -> Result<Option<(u64, Vec<u8>)>>,
+    ) -> Result<usize> {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let copied = match state.part.copy(offset, out) {
             0 => state.old.copy(offset, out),
@@ -83,10 +84,10 @@ impl GatherCache {
             if offset + copied as u64 == len {
                 state.keep_end();
             }
-            return copied;
+            return Ok(copied);
         }
         if state.has_failed {
-            return 0;
+            return Ok(0);
         }
         let goes_on = (state.part.end()..=state.part.end() + OLD as u64).contains(&offset) && state.size > 0;
         let wanted = if goes_on { state.size.saturating_mul(GROWTH) } else { FIRST.max(out.len() as u64) };
@@ -95,7 +96,7 @@ impl GatherCache {
         state.size = wanted.min(self.make_room(wanted.min(MAX_BYTES)));
         // Other readers wait for the lock.
         let _awaited = Awaited::begin();
-        match gather(state.size) {
+        Ok(match gather(state.size)? {
             Some((begin, data)) => {
                 state.part = GatheredPart { begin, data };
                 state.part.copy(offset, out)
@@ -104,7 +105,7 @@ impl GatherCache {
                 state.has_failed = true;
                 0
             }
-        }
+        })
     }
 
     /// Drops the parts of other arrays until there is room for `wanted` bytes. Returns the size available.

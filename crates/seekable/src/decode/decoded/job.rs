@@ -18,7 +18,7 @@ use crate::decode::idle::PER_CONTENT;
 use crate::decode::{Chunk, Decoder, GRANULE, IdleDecoders};
 use crate::error::{Error, Result, errno};
 use crate::sync::Awaited;
-use crate::workers::caller::{self, Looks};
+use crate::workers::caller;
 
 /// Maximum number of bytes from an idle decoder to the checkpoint after it for which the idle decoder is
 /// preferred to a new one that starts at the checkpoint.
@@ -287,9 +287,8 @@ impl Decoded {
             decoder.wanted(granule.start.saturating_add(GRANULE));
         }
         let mut buffer = Vec::new();
-        let mut looks = Looks::begin();
         loop {
-            if let Err(error) = looks.check() {
+            if let Err(error) = caller::look() {
                 self.park(granule.span, Some((at, decoder)));
                 return Err(error);
             }
