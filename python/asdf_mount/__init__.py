@@ -9,10 +9,10 @@
 
 from importlib.metadata import PackageNotFoundError, version
 
-from ._file import Array, Arrays, Defect, File, catalog
+from ._error import AsdfMountError
+from ._file import Array, Arrays, Defect, File, Options, catalog
 from ._mount import find_program, mount
-from ._native import AsdfMountError, Block
-from ._options import Options
+from ._native import Block
 
 open = File
 try:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 import json
+import operator
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple, Optional, Union
 from urllib.parse import unquote
 
@@ -14,8 +15,12 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from . import _native
-from ._native import AsdfMountError, Block
-from ._options import Options, Source, option_text, source_text
+from ._error import AsdfMountError
+from ._native import Block
+
+#: Options of ``asdf-mount -o``: the text, or a mapping such as ``{"anonymous": True, "region": "eu-west-1"}``.
+Options = Optional[Union[str, Mapping[str, Any]]]
+Source = Union[str, "os.PathLike[str]"]
 
 
 class Defect(NamedTuple):
@@ -29,67 +34,49 @@ class Defect(NamedTuple):
     what: str
 
 
-class File:
+class File(_native.File):
     """A file in one version: that of its opening, or of its last save by this object.
 
     Once another program has changed the file, reads raise an error. A pickled file, and that of a forked process, is opened
-    anew; if the file has another version there, that is an error, too.
+    anew; if the file has another version there, that is an error, too. `close`, or the end of a ``with``, releases it.
 
     Parameters
     ----------
     source
         The path of an ASDF, GSD, Bloscpack or Blosc2 file, or its address on a server (``https://``, ``s3://``).
-    options
-        Options of ``asdf-mount -o``, such as ``{"anonymous": True}``.
-
-    Attributes
-    ----------
-    source : str
-        The path or address.
-    arrays : Arrays
-        The arrays, by their paths.
+    options, **keywords
+        Options of ``asdf-mount -o``, such as ``{"token-file": "t"}`` or ``token_file="t", anonymous=True``.
 
     Raises
     ------
     AsdfMountError
-        The file can't be read.
+        The file can't be read. After `close`, it is a ValueError.
     """
 
-    def __init__(self, source: Source, *, options: Options = None, _version: Optional[str] = None) -> None:
-        self.source = source_text(source)
-        self.options = option_text(options)
-        if self.source.endswith("/") or os.path.isdir(self.source):
-            raise AsdfMountError(f"{self.source} is a directory; asdf_mount.catalog() and mount() take directories")
-        self._native = _native.File(self.source, self.options, _version)
-        self.arrays = Arrays(self)
-
     def __repr__(self) -> str:
-        return f"<asdf_mount.File {self._native.label!r}, {self._native.format}, {len(self.arrays)} arrays>"
-
-    def __enter__(self) -> File:
-        return self
+        return f"<asdf_mount.File {self.label!r}>"
 
     def __exit__(self, *_: object) -> None:
-        pass
+        self.close()
+
+    def close(self) -> None:
+        """Release the file. Its arrays and blocks can't be read any more; arrays of numpy that were taken stay valid."""
+        self.__dict__.pop("bytes", None)
+        super().close()
 
     def __reduce__(self) -> Any:
-        return _open, (self.source, self.options, self._native.version)
+        return partial(File, options=self.options, _version=self.version), (self.source,)
 
-    @property
-    def format(self) -> str:
-        """``asdf``, ``gsd``, ``bloscpack`` or ``blosc2``."""
-        return self._native.format
+    @cached_property
+    def arrays(self) -> Arrays:
+        """The arrays, by their paths."""
+        return Arrays(self)
 
     @cached_property
     def tree(self) -> dict[str, Any]:
         """The tree by the rules of ``tree.json``; arrays are their descriptions."""
-        tree = json.loads(self._native.tree_json())
+        tree = json.loads(self._tree_json())
         return tree if isinstance(tree, dict) else {"": tree}
-
-    @property
-    def text(self) -> str:
-        """The text of the tree."""
-        return self._native.tree_text()
 
     def set_tree(self, text: str) -> list[str]:
         """Replace the tree of an ASDF file by a text, as a save in a mount does, and return the warnings, a line each.
@@ -102,7 +89,7 @@ class File:
         AsdfMountError
             The text is refused, the file has changed, or it can't be written. Then the file is as it was.
         """
-        return self._saved(self._native.set_tree(text))
+        return self._saved(self._set_tree(text))
 
     def set(self, values: Mapping[str, Any], *, create: bool = False, force: bool = False) -> list[str]:
         """Set keys such as ``meta.exposure.filter`` to values, as ``asdf-mount --set`` does, and save as `set_tree` does.
@@ -111,43 +98,37 @@ class File:
         keys; ``force`` replaces mappings, sequences and arrays.
         """
         texts = [(key, json.dumps(value, ensure_ascii=False, allow_nan=False)) for key, value in values.items()]
-        return self._saved(self._native.set(texts, create, force))
+        return self._saved(self._set(texts, create, force))
 
-    def _saved(self, report: tuple[bool, list[str], list[str]]) -> list[str]:
-        for name in ("tree", "bytes"):
+    def _saved(self, warnings: list[str]) -> list[str]:
+        for name in ("arrays", "tree", "bytes"):
             self.__dict__.pop(name, None)
-        self.arrays = Arrays(self)
-        _, restored, warnings = report
-        return [*(f"restored: {part}" for part in restored), *warnings]
-
-    def search(self, pattern: str, *, ignore_case: bool = False) -> list[tuple[str, str]]:
-        """Return the paths and values that a regular expression matches, as ``asdf-mount --search`` finds them."""
-        return self._native.search(pattern, ignore_case)
+        return warnings
 
     def info(self) -> dict[str, Any]:
         """Return size, time, format, version, blocks and arrays, as ``asdf-mount --catalog`` describes them."""
-        line: dict[str, Any] = json.loads(self._native.line())
+        line: dict[str, Any] = json.loads(self._line())
         line.pop("tree", None)
         return line
 
     @property
     def blocks(self) -> Sequence[Block]:
         """The blocks; each has ``facts``, a length, and ``read(offset, length)`` of its decoded bytes."""
-        return Blocks(self._native)
+        return Blocks(self)
 
     def check(self) -> list[Defect]:
         """Read the whole file and return its defects, as ``asdf-mount --check`` finds them."""
-        return [Defect(*found) for found in self._native.check()]
+        return [Defect(*found) for found in self._check()]
 
     @cached_property
     def bytes(self) -> np.memmap:
         """A map of the local file, read-only."""
-        descriptor = self._native.descriptor()
+        descriptor = self._descriptor()
         if descriptor is None:
-            raise AsdfMountError(f"{self._native.label} is on a server; no local file can be mapped")
+            raise AsdfMountError(f"{self.label} is on a server; no local file can be mapped")
         with os.fdopen(descriptor, "rb") as file:
             mapped = np.memmap(file, np.uint8, "r")
-        mapped.filename = os.path.abspath(self.source)
+        mapped.filename = self.source
         return mapped
 
     def node(self, keys: Sequence[str]) -> Any:
@@ -193,23 +174,18 @@ def catalog(
         The older output can't be read.
     """
     several = [paths] if isinstance(paths, (str, bytes, os.PathLike)) else paths
-    older = None if since is None else os.fsdecode(since)
-    for line in _native.Catalog([source_text(path) for path in several], older, option_text(options)):
+    for line in _native.Catalog(list(several), since, options):
         yield json.loads(line)
-
-
-def _open(source: str, options: str, version: str) -> File:
-    return File(source, options=options, _version=version)
 
 
 class Blocks(Sequence[Block]):
     """The blocks of a file."""
 
-    def __init__(self, file: _native.File) -> None:
+    def __init__(self, file: File) -> None:
         self._file = file
 
     def __len__(self) -> int:
-        return self._file.block_count()
+        return self._file._block_count()
 
     def __getitem__(self, number: Any) -> Any:
         if isinstance(number, slice):
@@ -228,7 +204,7 @@ class Arrays(Mapping[str, "Array"]):
 
     @cached_property
     def _paths(self) -> dict[str, None]:
-        return dict.fromkeys(self._file._native.listed_arrays())
+        return dict.fromkeys(self._file._listed_arrays())
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._paths)
@@ -253,8 +229,8 @@ class Array(NDArrayOperatorsMixin):
     def __init__(self, file: File, path: str) -> None:
         self.file = file
         self.path = path
-        self._native = _native.Array(file._native, path)
-        self.shape = tuple(self._native.shape)
+        self._native = _native.Array(file, path)
+        self.shape = self._native.shape
         self.dtype: np.dtype = np.lib.format.descr_to_dtype(ast.literal_eval(self._native.descr))
         self.ndim = len(self.shape)
 
@@ -292,15 +268,16 @@ class Array(NDArrayOperatorsMixin):
         if offset is not None and self.dtype.itemsize:
             size = self.dtype.itemsize * int(np.prod(self.shape, dtype=object))
             return self.file.bytes[offset : offset + size].view(self.dtype).reshape(self.shape)[key]
-        keys = key if isinstance(key, tuple) else (key,)
-        if not all(part is None or part is Ellipsis or isinstance(part, slice) or _is_index(part) for part in keys):
+        keys = [_plain(part) for part in (key if isinstance(key, tuple) else (key,))]
+        if not all(part is None or part is Ellipsis or type(part) in (int, slice) for part in keys):
             return self[...][key]
         # It takes no memory, and has the shape of the result; a wrong key is numpy's error.
-        result = np.broadcast_to(np.empty((), np.bool_), self.shape)[key]
-        parts = [part for part in keys if part is not None and part is not Ellipsis]
-        filled = [slice(None)] * (self.ndim - len(parts))
-        place = next((n for n, part in enumerate([p for p in keys if p is not None]) if part is Ellipsis), len(parts))
-        parts[place:place] = filled
+        result = self._hollow[key]
+        parts = [part for part in keys if part is not None]
+        if Ellipsis not in parts:
+            parts.append(Ellipsis)
+        place = parts.index(Ellipsis)
+        parts[place : place + 1] = [slice(None)] * (self.ndim - len(parts) + 1)
         selections = []
         for part, length in zip(parts, self.shape):
             indices = range(length)[part] if isinstance(part, slice) else range(length)[part : part + 1 or None]
@@ -308,12 +285,25 @@ class Array(NDArrayOperatorsMixin):
         found = np.ndarray(np.shape(result), self.dtype, self._native.read(selections))
         return found if isinstance(result, np.ndarray) else found[()]
 
+    @property
+    def _hollow(self) -> np.ndarray:
+        """An array of this shape and type that takes no memory."""
+        return np.broadcast_to(np.zeros((), self.dtype), self.shape)
+
     def __array__(self, dtype: Any = None, copy: Optional[bool] = None) -> np.ndarray:
-        found = np.asarray(self[...], dtype)
-        return found.copy() if copy and not found.flags.writeable else found
+        found = self[...]
+        is_map = not found.flags.writeable
+        if copy is False and not is_map:
+            raise ValueError("the elements are decoded, so there is no array without a copy")
+        return np.array(found, dtype, copy=copy if is_map else None)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
-        return getattr(ufunc, method)(*(np.asarray(part) if isinstance(part, Array) else part for part in inputs), **options)
+        changed = options.get("out", ()) if method != "at" else inputs[:1]
+        if any(isinstance(part, Array) for part in changed):
+            raise TypeError("an array of a file is read-only: change a copy, such as array[...].copy(), or use File.set")
+        inputs = tuple(np.asarray(part) if isinstance(part, Array) else part for part in inputs)
+        options = {name: np.asarray(part) if isinstance(part, Array) else part for name, part in options.items()}
+        return getattr(ufunc, method)(*inputs, **options)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or name in ("file", "path", "shape", "dtype", "ndim"):
@@ -323,6 +313,28 @@ class Array(NDArrayOperatorsMixin):
         found.flags.writeable = False
         return getattr(found, name)
 
+    @property
+    def _one(self) -> np.ndarray:
+        """The only element; of an array with more or none, an array for which numpy raises its error."""
+        return self[...] if self._hollow.size == 1 else self._hollow
 
-def _is_index(part: Any) -> bool:
-    return isinstance(part, (int, np.integer)) and not isinstance(part, bool)
+    def __bool__(self) -> bool:
+        return bool(self._one)
+
+    def __int__(self) -> int:
+        return int(self._one)
+
+    def __float__(self) -> float:
+        return float(self._one)
+
+    def __complex__(self) -> complex:
+        return complex(self._one)
+
+    def __index__(self) -> int:
+        return operator.index(self._one)
+
+
+def _plain(part: Any) -> Any:
+    """Return a part of a key; an index as Python's integer, as a narrow one of numpy overflows."""
+    is_index = hasattr(type(part), "__index__") and not isinstance(part, (bool, np.bool_, np.ndarray, Array))
+    return operator.index(part) if is_index else part

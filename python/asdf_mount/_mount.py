@@ -13,8 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Optional
 
-from ._native import AsdfMountError, shown
-from ._options import Options, Source, option_text, source_text
+from ._error import AsdfMountError
+from ._file import Options, Source
+from ._native import option_text, shown, source_text
 
 #: The variable with the argument of this number as it was given; in the list of processes it has no login.
 TYPED = "ASDF_MOUNT_TYPED_"
@@ -79,7 +80,7 @@ def mount(
         if mountpoint is None:
             parent = Path(tempfile.mkdtemp(prefix="asdf-mount-"))
             stack.callback(remove, parent)
-            name = Path(text.partition("?")[0].rstrip("/")).stem
+            name = Path(shown(text).partition("?")[0].rstrip("/")).stem
             mountpoint = parent / (name.lstrip(".-") or "mount")
             stack.callback(remove, mountpoint)
         path = Path(os.fsdecode(mountpoint)).absolute()

@@ -11,8 +11,8 @@ from typing import Any, Optional
 from virtualizarr.manifests import ManifestStore
 from virtualizarr.parsers.kerchunk.translator import manifestgroup_from_kerchunk_refs
 
-from ._file import File
-from ._options import Options
+from ._file import File, Options
+from ._native import shown
 
 
 @dataclass
@@ -34,7 +34,7 @@ class AsdfParser:
     options: Options = None
 
     def _references(self, url: str) -> dict[str, Any]:
-        text = File(url, options=self.options)._native.references()
+        text = File(url, options=self.options)._references()
         return dict(json.loads(text)["refs"]) if text else {}
 
     def __call__(self, url: str, registry: Any) -> ManifestStore:
@@ -61,6 +61,6 @@ class AsdfParser:
                 unsuitable.add(name)
             refs[key.removeprefix(prefix)] = value
         if not refs:
-            raise KeyError(f"{url} has no group {self.group}")
+            raise KeyError(f"{shown(url)} has no group {self.group}")
         found: Any = {"version": 1, "refs": refs}
         return ManifestStore(manifestgroup_from_kerchunk_refs(found, skip_variables=unsuitable), registry=registry)

@@ -11,9 +11,8 @@ import xarray as xr
 from xarray.backends import BackendArray, BackendEntrypoint
 from xarray.core import indexing
 
-from ._file import Array, File
-from ._native import AsdfMountError
-from ._options import Options
+from ._error import AsdfMountError
+from ._file import Array, File, Options
 
 #: Bytes that a chunk has, unless the part of a compressed block is longer: several usual parts.
 CHUNK_BYTES = 16 << 20
@@ -54,18 +53,27 @@ class AsdfBackend(BackendEntrypoint):
             NaN, masked integers the number in the attribute ``_FillValue``. The attributes are the plain values of the
             mapping and of its ``meta``.
         """
-        return _Groups(File(filename_or_obj, options=options)).dataset((group or "").strip("/"), drop_variables)
+        groups = _Groups(File(filename_or_obj, options=options))
+        dataset = groups.dataset((group or "").strip("/"), drop_variables)
+        dataset.set_close(groups.file.close)
+        return dataset
 
     def open_groups_as_dict(
         self, filename_or_obj: Any, *, drop_variables: Names = None, options: Options = None
     ) -> dict[str, xr.Dataset]:
         """Open all groups of a file that have arrays; the parameters are those of `open_dataset`."""
         groups = _Groups(File(filename_or_obj, options=options))
-        return {f"/{group}": groups.dataset(group, drop_variables) for group in sorted({"", *groups.names})}
+        found = {f"/{group}": groups.dataset(group, drop_variables) for group in sorted({"", *groups.names})}
+        # They share the file, which the root closes.
+        found["/"].set_close(groups.file.close)
+        return found
 
     def open_datatree(self, filename_or_obj: Any, **kwargs: Any) -> xr.DataTree:
         """Open a file as a tree of datasets; the parameters are those of `open_dataset`."""
-        return xr.DataTree.from_dict(self.open_groups_as_dict(filename_or_obj, **kwargs))
+        groups = self.open_groups_as_dict(filename_or_obj, **kwargs)
+        tree = xr.DataTree.from_dict(groups)
+        tree.set_close(groups["/"].close)
+        return tree
 
 
 class _Groups:
@@ -77,7 +85,7 @@ class _Groups:
         directory = "series/" if file.format == "gsd" else ""
         #: The paths of the arrays, by group and name of the variables.
         self.paths: dict[tuple[str, str], str] = {}
-        for path in file._native.all_arrays(directory.rstrip("/")):
+        for path in file._all_arrays(directory.rstrip("/")):
             group, name = self.variable(path.removeprefix(directory))
             if (group, name) in self.paths:
                 group, _, name = path.rpartition("/")
@@ -109,7 +117,7 @@ class _Groups:
         """Return the dataset of a group."""
         if group and not any(f"{other}/".startswith(f"{group}/") for other in self.names):
             known = ", ".join(sorted(self.names - {""})) or "none"
-            raise AsdfMountError(f"{self.file.source} has no arrays in {group}; groups with arrays: {known}")
+            raise AsdfMountError(f"{self.file.label} has no arrays in {group}; groups with arrays: {known}")
         dropped = {drop_variables} if isinstance(drop_variables, str) else set(drop_variables or ())
         variables = {}
         for (of, name), path in self.paths.items():

@@ -1,15 +1,14 @@
 //! An array of a file.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use asdf_access::{Array as Opened, Error, Kind, Selection};
+use asdf_access::{Array as Opened, Selection};
 use numpy::PyArray1;
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
-use seekable::sync::locked;
+use pyo3::types::PyTuple;
 
-use crate::file::File;
-use crate::process::Own;
+use crate::file::{File, Saves};
 use crate::waiting::{exception, filled, wait};
 
 /// An array, of which any part can be read.
@@ -18,29 +17,17 @@ use crate::waiting::{exception, filled, wait};
 pub(crate) struct Array {
     file: Py<File>,
     path: String,
-    /// Locked for moments only, with the GIL.
-    array: Mutex<Arc<Own<Opened>>>,
+    taken: Saves,
 }
 
 impl Array {
-    /// Returns the array, which a forked process finds anew.
-    fn opened(&self, py: Python<'_>) -> PyResult<Arc<Own<Opened>>> {
-        let array = locked(&self.array).clone();
-        if array.get().is_some() {
-            return Ok(array);
-        }
-        let found = self.file.get().with(py, |file| file.array(&self.path))?;
-        let array = Arc::new(Own::new(found));
-        *locked(&self.array) = array.clone();
-        Ok(array)
+    fn with<T>(&self, py: Python<'_>, job: impl FnOnce(&Opened) -> PyResult<T>) -> PyResult<T> {
+        job(&*self.find(py)?)
     }
 
-    fn with<T>(&self, py: Python<'_>, job: impl FnOnce(&Opened) -> PyResult<T>) -> PyResult<T> {
-        let array = self.opened(py)?;
-        match array.get() {
-            Some(array) => job(array),
-            None => Err(exception(py, &Error::new(Kind::Changed, "the process was forked meanwhile"))),
-        }
+    fn find(&self, py: Python<'_>) -> PyResult<Arc<Opened>> {
+        let found = self.file.get().array(py, self.taken, &self.path)?;
+        found.ok_or_else(|| PyKeyError::new_err(self.path.clone()))
     }
 }
 
@@ -49,12 +36,9 @@ impl Array {
     /// Finds the array at a path; KeyError if there is none.
     #[new]
     fn new(py: Python<'_>, file: Py<File>, path: String) -> PyResult<Self> {
-        let found = file.get().with(py, |file| match file.array(&path) {
-            Err(error) if error.kind() == Kind::NotFound => Ok(None),
-            found => found.map(Some),
-        })?;
-        let array = found.ok_or_else(|| PyKeyError::new_err(path.clone()))?;
-        Ok(Self { file, path, array: Mutex::new(Arc::new(Own::new(array))) })
+        let array = Self { taken: file.get().saves(), file, path };
+        array.find(py)?;
+        Ok(array)
     }
 
     /// The type of an element as `.npy` files have it: a text in quotes, or a list of fields.
@@ -65,15 +49,15 @@ impl Array {
 
     /// The length of each dimension.
     #[getter]
-    fn shape(&self, py: Python<'_>) -> PyResult<Vec<u64>> {
-        self.with(py, |array| Ok(array.shape.clone()))
+    fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        self.with(py, |array| PyTuple::new(py, &array.shape))
     }
 
     /// The offset in the file at which the elements lie as they are; None if they do not.
     #[getter]
     fn stored(&self, py: Python<'_>) -> PyResult<Option<u64>> {
-        let array = self.opened(py)?;
-        self.file.get().with(py, |file| array.get().map_or(Ok(None), |array| file.stored(array)))
+        let array = self.find(py)?;
+        self.file.get().with(py, |file| file.stored(&array))
     }
 
     /// The lengths of chunks of about so many bytes, for each dimension; one length if all but the last are equal.
@@ -90,7 +74,7 @@ impl Array {
         let selections = selections.into_iter().map(|(start, step, count)| Selection { start, step, count });
         let selections: Vec<Selection> = selections.collect();
         self.with(py, |array| {
-            let selected = array.select(&selections).map_err(|error| exception(py, &error))?;
+            let selected = array.select(&selections).map_err(|error| exception(&error))?;
             let len = selected.len().saturating_mul(selected.item_size());
             filled(py, len, |offset, bytes| selected.read_exact_at(offset, bytes))
         })

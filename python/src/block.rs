@@ -6,8 +6,7 @@ use numpy::PyArray1;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::file::File;
-use crate::process::Own;
+use crate::file::{File, Saves};
 use crate::waiting::filled;
 
 /// A block: its facts, and its decoded bytes.
@@ -16,16 +15,12 @@ use crate::waiting::filled;
 pub(crate) struct Block {
     file: Py<File>,
     number: usize,
-    block: Own<Opened>,
+    taken: Saves,
 }
 
 impl Block {
     fn with<T>(&self, py: Python<'_>, job: impl FnOnce(&Opened) -> PyResult<T>) -> PyResult<T> {
-        match self.block.get() {
-            Some(block) => job(block),
-            // In a forked process.
-            None => job(&self.file.get().with(py, |file| file.block(self.number))?),
-        }
+        job(&self.file.get().block(py, self.taken, self.number)?)
     }
 }
 
@@ -34,8 +29,9 @@ impl Block {
     /// Finds a block by its number.
     #[new]
     fn new(py: Python<'_>, file: Py<File>, number: usize) -> PyResult<Self> {
-        let block = Own::new(file.get().with(py, |file| file.block(number))?);
-        Ok(Self { file, number, block })
+        let block = Self { taken: file.get().saves(), file, number };
+        block.with(py, |_| Ok(()))?;
+        Ok(block)
     }
 
     /// The number of the block, from 0.

@@ -13,6 +13,7 @@ use pyo3::types::PyBytes;
 use seekable::sync::locked;
 use seekable::workers::caller::{LOOK, is_gone};
 
+use crate::arguments::{list_of_options, source_of};
 use crate::process::Own;
 use crate::waiting::{exception, wait};
 
@@ -32,8 +33,14 @@ pub(crate) struct Catalog {
 impl Catalog {
     /// Begins to describe files: paths, directories and addresses.
     #[new]
-    fn new(py: Python<'_>, paths: Vec<PathBuf>, since: Option<PathBuf>, options: &str) -> PyResult<Self> {
-        let options = Options::parse([&options.into()]).map_err(|error| exception(py, &error))?;
+    fn new(
+        paths: Vec<Bound<'_, PyAny>>,
+        since: Option<PathBuf>,
+        options: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Self> {
+        let paths = paths.iter().map(source_of).collect::<PyResult<Vec<PathBuf>>>()?;
+        let list = list_of_options(options, None)?;
+        let options = Options::parse([&list.into()]).map_err(|error| exception(&error))?;
         let request = Request { since, remote: options.remote, ..Request::default() };
         let (sender, lines) = sync_channel(AHEAD);
         let describe = move || {
@@ -46,7 +53,7 @@ impl Catalog {
             }
         };
         let started = thread::Builder::new().name("catalog".into()).spawn(describe);
-        started.map_err(|error| exception(py, &error.into()))?;
+        started.map_err(|error| exception(&error.into()))?;
         Ok(Self { lines: Own::new(Mutex::new(lines)) })
     }
 
@@ -56,7 +63,7 @@ impl Catalog {
 
     fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyBytes>>> {
         let forked = || Error::new(Kind::Changed, "the process was forked; begin the catalogue anew");
-        let lines = self.lines.get().ok_or_else(|| exception(py, &forked()))?;
+        let lines = self.lines.get().ok_or_else(|| exception(&forked()))?;
         let line = wait(py, || {
             loop {
                 match locked(lines).recv_timeout(LOOK) {

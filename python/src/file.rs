@@ -8,19 +8,24 @@ use std::sync::{Arc, Mutex};
 
 use asdf_access::catalog;
 use asdf_access::library::read_all;
-use asdf_access::named::{self, without_file_scheme};
+use asdf_access::named;
 use asdf_access::search::Pattern;
-use asdf_access::{Allowed, Error, File as Opened, Kind, OpenOptions, Result, SaveReport};
+use asdf_access::{Allowed, Array, Block, Error, File as Opened, Kind, OpenOptions, Result, SaveReport};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
+use pyo3::types::{PyBytes, PyDict};
 use seekable::per_process::PerProcess;
 use seekable::sync::locked;
 
+use crate::arguments::{list_of_options, source_of};
 use crate::process::Own;
-use crate::waiting::wait;
+use crate::waiting::{exception, wait};
 
 /// Maximum number of options that are kept, with their caches. Scripts may renew a setting often.
 const MAX_OPTIONS: usize = 16;
+
+/// Maximum number of arrays of a file that are kept.
+const MAX_ARRAYS: usize = 256;
 
 /// The options that were used, by their text. Files with the same options share a cache.
 static OPTIONS: PerProcess<Mutex<HashMap<OptionsKey, OpenOptions>>> = PerProcess::new(Mutex::default);
@@ -50,31 +55,61 @@ fn options_of(text: &str) -> Result<OpenOptions> {
 /// A file in one version: that of its first opening, or of its last save by this object.
 ///
 /// After a fork the child opens the file anew when it first uses it.
-#[pyclass(frozen, module = "asdf_mount._native")]
+#[pyclass(frozen, subclass, module = "asdf_mount._native")]
 #[derive(Debug)]
 pub(crate) struct File {
     source: PathBuf,
     options: String,
     /// Locked for moments only, and with the GIL: so no thread holds the lock when the process is forked.
-    version: Mutex<OpenVersion>,
+    state: Mutex<State>,
 }
 
-/// An open version of a file.
+/// A number of saves. What was taken before the last one is not read after it.
+pub(crate) type Saves = u64;
+
+/// The state of a file.
 #[derive(Clone, Debug)]
-struct OpenVersion {
-    file: Arc<Own<Opened>>,
-    /// Its text.
-    text: String,
+struct State {
+    saves: Saves,
+    /// The version, as text.
+    version: String,
+    /// `None` once it is closed.
+    open: Option<Arc<Own<Open>>>,
 }
 
-impl OpenVersion {
-    fn of(file: Opened) -> Result<Self> {
-        Ok(Self { text: file.version_of_source()?, file: Arc::new(Own::new(file)) })
+/// An open file.
+#[derive(Debug)]
+struct Open {
+    file: Opened,
+    /// The arrays that were found, by their paths. They keep the file open, so they go with it.
+    arrays: Mutex<HashMap<String, Arc<Array>>>,
+}
+
+impl Open {
+    fn array(&self, path: &str) -> Result<Option<Arc<Array>>> {
+        if let Some(array) = locked(&self.arrays).get(path) {
+            return Ok(Some(array.clone()));
+        }
+        let Some(found) = self.file.array_if_any(path)?.map(Arc::new) else { return Ok(None) };
+        let mut arrays = locked(&self.arrays);
+        if arrays.len() >= MAX_ARRAYS {
+            arrays.clear();
+        }
+        arrays.insert(path.to_owned(), found.clone());
+        Ok(Some(found))
+    }
+}
+
+impl State {
+    fn of(file: Opened, saves: Saves) -> Result<Self> {
+        let version = file.version_of_source()?;
+        let open = Open { file, arrays: Mutex::default() };
+        Ok(Self { saves, version, open: Some(Arc::new(Own::new(open))) })
     }
 }
 
 /// Opens a file, which must have a version if one is given.
-fn open(source: &Path, options: &str, version: Option<&str>) -> Result<Opened> {
+fn open_version(source: &Path, options: &str, version: Option<&str>) -> Result<Opened> {
     let file = options_of(options)?.open(source)?;
     if let Some(version) = version
         && file.version_of_source()? != version
@@ -86,50 +121,113 @@ fn open(source: &Path, options: &str, version: Option<&str>) -> Result<Opened> {
 }
 
 impl File {
+    /// Returns the number of saves.
+    pub(crate) fn saves(&self) -> Saves {
+        locked(&self.state).saves
+    }
+
     /// Runs a job on the open file.
     pub(crate) fn with<T: Send>(
         &self,
         py: Python<'_>,
         job: impl FnOnce(&Opened) -> Result<T> + Send,
     ) -> PyResult<T> {
-        let now = locked(&self.version).clone();
-        if let Some(file) = now.file.get() {
-            return wait(py, || job(file));
-        }
-        let opened =
-            wait(py, || open(&self.source, &self.options, Some(&now.text)).and_then(OpenVersion::of))?;
-        *locked(&self.version) = opened.clone();
-        wait(py, || opened.file.get().map_or_else(|| Err(Error::new(Kind::Changed, "forked meanwhile")), job))
+        self.with_open(py, None, |open| job(&open.file))
     }
-}
 
-/// Returns an argument as messages show it: an address without password and query.
-#[pyfunction]
-pub(crate) fn shown(argument: PathBuf) -> OsString {
-    named::shown(&argument).into_os_string()
+    /// Returns the array at a path, which was taken after this number of saves; `None` if there is none.
+    pub(crate) fn array(&self, py: Python<'_>, taken: Saves, path: &str) -> PyResult<Option<Arc<Array>>> {
+        self.with_open(py, Some(taken), |open| open.array(path))
+    }
+
+    /// Returns a block, which was taken after this number of saves.
+    pub(crate) fn block(&self, py: Python<'_>, taken: Saves, number: usize) -> PyResult<Block> {
+        self.with_open(py, Some(taken), |open| open.file.block(number))
+    }
+
+    fn with_open<T: Send>(
+        &self,
+        py: Python<'_>,
+        taken: Option<Saves>,
+        job: impl FnOnce(&Open) -> Result<T> + Send,
+    ) -> PyResult<T> {
+        let now = locked(&self.state).clone();
+        let label = || named::shown(&self.source);
+        if taken.is_some_and(|taken| taken != now.saves) {
+            let message = "was saved since the array or block was taken; take it again";
+            return Err(exception(&Error::new(Kind::Changed, message).of(label())));
+        }
+        let closed = || PyValueError::new_err(format!("{}: the file is closed", label().display()));
+        let open = now.open.ok_or_else(closed)?;
+        if let Some(open) = open.get() {
+            return wait(py, || job(open));
+        }
+        // In a forked process.
+        let again = wait(py, || {
+            State::of(open_version(&self.source, &self.options, Some(&now.version))?, now.saves)
+        })?;
+        *locked(&self.state) = again.clone();
+        let open = again.open.ok_or_else(closed)?;
+        wait(py, || open.get().map_or_else(|| Err(Error::new(Kind::Changed, "forked meanwhile")), job))
+    }
 }
 
 #[pymethods]
 impl File {
-    /// Opens a file. `version` is the one that it must have.
+    /// Opens a file. `_version` is the one that it must have.
     #[new]
-    #[pyo3(signature = (source, options, version=None))]
-    fn new(py: Python<'_>, source: PathBuf, options: String, version: Option<&str>) -> PyResult<Self> {
-        let source = without_file_scheme(source);
-        let opened = wait(py, || open(&source, &options, version).and_then(OpenVersion::of))?;
-        Ok(Self { source, options, version: Mutex::new(opened) })
+    #[pyo3(signature = (source, *, options=None, _version=None, **keywords))]
+    fn new(
+        py: Python<'_>,
+        source: &Bound<'_, PyAny>,
+        options: Option<&Bound<'_, PyAny>>,
+        _version: Option<&str>,
+        keywords: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Self> {
+        let source = source_of(source)?;
+        let options = list_of_options(options, keywords)?;
+        // Local paths are absolute.
+        if source.as_os_str().as_encoded_bytes().ends_with(b"/") || source.is_absolute() && source.is_dir() {
+            let message = "is a directory; asdf_mount.catalog() and mount() take directories";
+            let error = Error::new(Kind::System(libc::EISDIR), message).of(named::shown(&source));
+            return Err(exception(&error));
+        }
+        let state = wait(py, || State::of(open_version(&source, &options, _version)?, 0))?;
+        Ok(Self { source, options, state: Mutex::new(state) })
+    }
+
+    /// Closes the file. Its arrays and blocks can no longer be read; arrays of numpy that were read, and maps, stay as they
+    /// are.
+    fn close(&self) {
+        locked(&self.state).open = None;
+    }
+
+    fn __enter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        slf
+    }
+
+    /// The path or address, absolute.
+    #[getter]
+    fn source(&self) -> OsString {
+        self.source.clone().into_os_string()
+    }
+
+    /// The options, as after `-o`.
+    #[getter]
+    fn options(&self) -> &str {
+        &self.options
     }
 
     /// The version of the file, as text.
     #[getter]
     fn version(&self) -> String {
-        locked(&self.version).text.clone()
+        locked(&self.state).version.clone()
     }
 
     /// The path or address, without password and query.
     #[getter]
-    fn label(&self, py: Python<'_>) -> PyResult<String> {
-        self.with(py, |file| Ok(file.path().to_string_lossy().into_owned()))
+    fn label(&self) -> OsString {
+        named::shown(&self.source).into_os_string()
     }
 
     /// `asdf`, `gsd`, `bloscpack` or `blosc2`.
@@ -138,32 +236,38 @@ impl File {
         self.with(py, |file| Ok(file.format()))
     }
 
-    /// Returns the text of the tree.
-    fn tree_text(&self, py: Python<'_>) -> PyResult<String> {
+    /// The text of the tree.
+    #[getter]
+    fn text(&self, py: Python<'_>) -> PyResult<String> {
         self.with(py, Opened::tree)
     }
 
     /// Returns the tree as JSON.
+    #[pyo3(name = "_tree_json")]
     fn tree_json<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         Ok(PyBytes::new(py, &self.with(py, Opened::tree_json)?))
     }
 
     /// Returns the paths of the arrays that the catalogue lists.
+    #[pyo3(name = "_listed_arrays")]
     fn listed_arrays(&self, py: Python<'_>) -> PyResult<Vec<String>> {
         self.with(py, |file| Ok(file.arrays()?.into_iter().map(|facts| facts.path).collect()))
     }
 
     /// Returns the paths of all arrays below a directory, with masks and aliases. A path may lead to no array.
+    #[pyo3(name = "_all_arrays")]
     fn all_arrays(&self, py: Python<'_>, directory: &str) -> PyResult<Vec<String>> {
         self.with(py, |file| file.array_paths(directory))
     }
 
     /// Returns the number of blocks.
+    #[pyo3(name = "_block_count")]
     fn block_count(&self, py: Python<'_>) -> PyResult<usize> {
         self.with(py, Opened::block_count)
     }
 
     /// Returns the references to the chunks of the arrays, as `refs.json` has them; empty if the format has none.
+    #[pyo3(name = "_references")]
     fn references<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let text = self.with(py, |file| {
             let content = file.references()?;
@@ -173,30 +277,34 @@ impl File {
     }
 
     /// Returns a descriptor of the local file, which the caller closes; None for a file on a server.
+    #[pyo3(name = "_descriptor")]
     fn descriptor(&self, py: Python<'_>) -> PyResult<Option<i32>> {
         let copy =
             self.with(py, |file| Ok(file.descriptor().map(|file| file.try_clone_to_owned()).transpose()?))?;
         Ok(copy.map(IntoRawFd::into_raw_fd))
     }
 
-    /// Replaces the tree. Returns whether the file was written, what was restored in the text, and warnings.
-    fn set_tree(&self, py: Python<'_>, text: &str) -> PyResult<Saved> {
+    /// Replaces the tree. Returns warnings.
+    #[pyo3(name = "_set_tree")]
+    fn set_tree(&self, py: Python<'_>, text: &str) -> PyResult<Vec<String>> {
         self.save(py, |file| file.set_tree(text))
     }
 
-    /// Sets keys to values in YAML. Returns what `set_tree` does.
+    /// Sets keys to values in YAML. Returns warnings.
+    #[pyo3(name = "_set")]
     fn set(
         &self,
         py: Python<'_>,
         values: Vec<(String, String)>,
         create: bool,
         force: bool,
-    ) -> PyResult<Saved> {
+    ) -> PyResult<Vec<String>> {
         let values: Vec<(&str, &str)> = values.iter().map(|(key, value)| (&**key, &**value)).collect();
         self.save(py, |file| file.set(&values, Allowed { create, force }))
     }
 
-    /// Returns the keys and values that a pattern matches.
+    /// Return the paths and values that a regular expression matches, as ``asdf-mount --search`` finds them.
+    #[pyo3(signature = (pattern, *, ignore_case=false))]
     fn search(&self, py: Python<'_>, pattern: &str, ignore_case: bool) -> PyResult<Vec<(String, String)>> {
         self.with(py, |file| {
             let mut found = Vec::new();
@@ -209,11 +317,13 @@ impl File {
     }
 
     /// Returns the line of the catalogue.
+    #[pyo3(name = "_line")]
     fn line<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         Ok(PyBytes::new(py, &self.with(py, catalog::line)?))
     }
 
     /// Reads the whole file. Returns its defects: severity, offset, block and text of each.
+    #[pyo3(name = "_check")]
     fn check(&self, py: Python<'_>) -> PyResult<Vec<DefectRow>> {
         let defects = self.with(py, Opened::check)?;
         let row = |defect: asdf_access::Defect| {
@@ -226,22 +336,22 @@ impl File {
 /// The severity of a defect, its offset, its block and its text.
 type DefectRow = (String, u64, Option<usize>, String);
 
-/// The result of a save: true if the file was written, what was restored in the text, and warnings.
-type Saved = (bool, Vec<String>, Vec<String>);
-
 impl File {
     fn save(
         &self,
         py: Python<'_>,
         save: impl FnOnce(&mut Opened) -> Result<SaveReport> + Send,
-    ) -> PyResult<Saved> {
+    ) -> PyResult<Vec<String>> {
         let before = self.version();
+        let saves = self.saves() + 1;
+        self.with(py, |_| Ok(()))?;
         let (report, now) = wait(py, || {
             // Readers of the version before go on using their own file.
-            let mut file = open(&self.source, &self.options, Some(&before))?;
-            Ok((save(&mut file)?, OpenVersion::of(file)?))
+            let mut file = open_version(&self.source, &self.options, Some(&before))?;
+            Ok((save(&mut file)?, State::of(file, saves)?))
         })?;
-        *locked(&self.version) = now;
-        Ok((report.written, report.restored, report.warnings))
+        *locked(&self.state) = now;
+        let restored = report.restored.iter().map(|part| format!("restored: {part}"));
+        Ok(restored.chain(report.warnings).collect())
     }
 }

@@ -1,5 +1,6 @@
 //! `asdf_mount._native`: the crate `asdf-access` for the Python package, which adds what only Python can be.
 //!
+//! - `arguments`: sources and options
 //! - `file`: a file
 //! - `array`: an array of a file
 //! - `block`: a block of a file
@@ -11,6 +12,7 @@
 //! Whatever may take long runs without the GIL. No call writes a file, but for a save, the history and the tables of the
 //! user's cache.
 
+mod arguments;
 mod array;
 mod block;
 mod catalog;
@@ -24,6 +26,8 @@ use pyo3::pymodule;
 #[pymodule]
 mod _native {
     #[pymodule_export]
+    use crate::arguments::{option_text, shown, source_text};
+    #[pymodule_export]
     use crate::array::Array;
     #[pymodule_export]
     use crate::block::Block;
@@ -33,8 +37,4 @@ mod _native {
     use crate::decode::decode;
     #[pymodule_export]
     use crate::file::File;
-    #[pymodule_export]
-    use crate::file::shown;
-    #[pymodule_export]
-    use crate::waiting::AsdfMountError;
 }

@@ -1,32 +1,48 @@
 //! Calls without the GIL, which a signal ends, and their errors.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::thread;
 
 use asdf_access::{Error, Result};
 use numpy::{PyArray1, PyArrayMethods};
-use pyo3::exceptions::PyOSError;
+use pyo3::exceptions::PyMemoryError;
 use pyo3::prelude::*;
+use seekable::cache::has_room;
 use seekable::sync::locked;
 use seekable::workers::caller::unless_given_up;
 
-pyo3::create_exception!(
-    asdf_mount,
-    AsdfMountError,
-    PyOSError,
-    "A file can't be read or saved; the text says why."
-);
+pyo3::import_exception!(asdf_mount._error, AsdfMountError);
 
 /// Returns the exception for an error. Its `errno` is that with which a mount answers.
-pub(crate) fn exception(py: Python<'_>, error: &Error) -> PyErr {
-    let exception = AsdfMountError::new_err(error.to_string());
-    // An exception without the attribute is still the right one.
-    let _ = exception.value(py).setattr("errno", error.errno());
-    exception
+pub(crate) fn exception(error: &Error) -> PyErr {
+    AsdfMountError::new_err((error.errno(), error.to_string()))
 }
 
 /// Runs a job as [`without_gil`] does. Its error is an `AsdfMountError`.
 pub(crate) fn wait<T: Send>(py: Python<'_>, job: impl FnOnce() -> Result<T> + Send) -> PyResult<T> {
-    without_gil(py, job)?.map_err(|error| exception(py, &error))
+    without_gil(py, job)?.map_err(|error| exception(&error))
+}
+
+/// Memory that a job may take beside its result, and that it may take for each thread that decodes.
+const ROOM: u64 = 96 << 20;
+const ROOM_OF_THREAD: u64 = 32 << 20;
+/// Memory that a further piece of a read may take. The threads have theirs.
+const ROOM_OF_PIECE: u64 = 32 << 20;
+
+/// Returns the memory that a job may take beside its result.
+fn room_of_job() -> u64 {
+    static ROOM_OF_JOB: OnceLock<u64> = OnceLock::new();
+    let threads = || thread::available_parallelism().map_or(1, |threads| threads.get() as u64);
+    *ROOM_OF_JOB.get_or_init(|| ROOM + threads() * ROOM_OF_THREAD)
+}
+
+/// Raises MemoryError unless there is so much memory, as under `ulimit -v`: a failed allocation ends the process.
+fn check_room(needed: u64) -> PyResult<()> {
+    if has_room(needed) {
+        return Ok(());
+    }
+    let message = format!("less than {} MiB of memory are left, which decoding may need", needed >> 20);
+    Err(PyMemoryError::new_err(message))
 }
 
 /// Runs a job without the GIL. If the handler of a signal raises an exception, as that of Ctrl-C does, the job ends soon,
@@ -35,6 +51,11 @@ pub(crate) fn without_gil<T: Send>(
     py: Python<'_>,
     job: impl FnOnce() -> Result<T> + Send,
 ) -> PyResult<Result<T>> {
+    check_room(room_of_job())?;
+    run(py, job)
+}
+
+fn run<T: Send>(py: Python<'_>, job: impl FnOnce() -> Result<T> + Send) -> PyResult<Result<T>> {
     let raised = Arc::new(Mutex::new(None));
     let noted = raised.clone();
     let has_given_up = move || {
@@ -62,9 +83,11 @@ pub(crate) fn filled<'py>(
     let array = py.import("numpy")?.call_method1("zeros", (len, "u1"))?.cast_into::<PyArray1<u8>>()?;
     let mut writable = array.try_readwrite()?;
     let mut offset = 0;
+    check_room(room_of_job())?;
     for piece in writable.as_slice_mut()?.chunks_mut(PIECE) {
         py.check_signals()?;
-        wait(py, || read(offset, piece))?;
+        check_room(ROOM_OF_PIECE)?;
+        run(py, || read(offset, piece))?.map_err(|error| exception(&error))?;
         offset += piece.len() as u64;
     }
     drop(writable);

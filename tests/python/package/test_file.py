@@ -1,8 +1,12 @@
 """mount(), open(), catalog()."""
 
+import contextlib
+import functools
+import http.server
 import json
 import os
 import subprocess
+import threading
 from pathlib import Path
 
 import asdf_mount
@@ -109,6 +113,30 @@ def test_a_login_is_in_no_command_line(server, tmp_path, monkeypatch):
     assert len(commands) == 2 and "secret" not in str(commands)
     file = asdf_mount.open(f"{address}/lz4.asdf?sig=secret")
     assert "secret" not in repr(file) and numpy.array_equal(file.arrays["roman/data"], IMAGE)
+
+
+def test_the_login_of_a_servers_root_is_shown_nowhere(files, monkeypatch):
+    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=files)
+    monkeypatch.setattr(http.server.SimpleHTTPRequestHandler, "log_message", lambda *_: None)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as served:
+        threading.Thread(target=served.serve_forever, daemon=True).start()
+        address = f"127.0.0.1:{served.server_port}/"
+        with asdf_mount.mount(f"http://me:secret@{address}") as path:
+            shown = [Path("/proc/self/mounts").read_bytes(), str(path).encode()]
+            for process in Path("/proc").glob("[0-9]*"):
+                with contextlib.suppress(OSError):
+                    shown.append((process / "cmdline").read_bytes())
+            assert os.path.ismount(path) and any(f"http://{address}".encode() in text for text in shown)
+        served.shutdown()
+    assert not any(b"secret" in text for text in shown)
+
+
+def test_options_with_a_login_start_no_process(files, monkeypatch):
+    monkeypatch.setattr(subprocess, "run", None)
+    for options in [{"endpoint": "http://me:secret@h"}, "endpoint=http://h/?secret"]:
+        with pytest.raises(asdf_mount.AsdfMountError, match="endpoint") as refused, asdf_mount.mount(files, options=options):
+            pass
+        assert "secret" not in str(refused.value) and refused.value.errno == 22
 
 
 def test_arrays_of_every_kind_are_read(tmp_path):

@@ -1,5 +1,7 @@
 """The native module: parts of arrays against numpy, versions, processes, signals."""
 
+import errno
+import operator
 import os
 import pickle
 import random
@@ -8,6 +10,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import warnings
 
 import asdf
 import asdf_mount
@@ -20,14 +23,19 @@ from write import ARRAYS, CODECS, IMAGE
 SLICES = int(os.environ.get("ASDF_MOUNT_SLICES", "150"))
 
 
+INTEGERS = [int, numpy.int8, numpy.uint8, numpy.int16, numpy.uint16, numpy.int32, numpy.uint32, numpy.int64, numpy.uint64]
+
+
 def random_key(chance, shape):
     """Return a key of basic indexing: integers, slices, an ellipsis, new axes."""
     key = []
     for length in shape[: chance.randint(0, len(shape))]:
         if length and chance.random() < 0.3:
-            key.append(chance.choice([int, numpy.int32, numpy.uint64])(chance.randrange(length)))
-            if chance.random() < 0.3:
-                key[-1] = chance.randrange(-length, length)
+            kind = chance.choice(INTEGERS)
+            limits = range(-length, length) if kind is int else range(numpy.iinfo(kind).min, numpy.iinfo(kind).max + 1)
+            valid = range(max(-length, limits[0]), min(length - 1, limits[-1]) + 1)
+            # The extremes of a type are where arithmetic in it overflows.
+            key.append(kind(chance.choice([valid[0], valid[-1], chance.choice(valid)])))
         else:
             ends = [chance.choice([None, chance.randint(-length - 2, length + 2)]) for _ in range(2)]
             key.append(slice(*ends, chance.choice([None, 1, 2, 3, 7, -1, -2, -5, length + 1])))
@@ -76,6 +84,82 @@ def test_any_part_of_other_formats_is_that_of_numpy():
             compare(array, numpy.array(array[...]), path)
 
 
+class Index:
+    def __init__(self, number):
+        self.number = number
+
+    def __index__(self):
+        return self.number
+
+
+def test_an_index_is_what_numpy_takes_for_one(files):
+    array = asdf_mount.open(files / "lz4.asdf").arrays["roman/data"]
+    for kind in INTEGERS[1:]:
+        limits = numpy.iinfo(kind)
+        for number in {limits.min, -1, 0, limits.max} & {*range(-511, 511)}:
+            if limits.min <= number:
+                assert numpy.array_equal(array[kind(number)], IMAGE[number]), kind
+                assert numpy.array_equal(array[:, kind(number)], IMAGE[:, number]), kind
+    assert numpy.array_equal(array[Index(3), Index(-1)], IMAGE[3, -1])
+    for key in [True, False, numpy.True_, (numpy.array(3), 2), [True] * 511, numpy.array([2, 1])]:
+        assert numpy.array_equal(array[key], IMAGE[key])
+    for wrong in [10**30, numpy.uint64(2**64 - 1), numpy.uint16(511), Index(-512), 1.0, "a", (0, 0, 0)]:
+        with pytest.raises(Exception) as wanted:
+            IMAGE[wrong]
+        with pytest.raises(wanted.type):
+            array[wrong]
+
+
+def test_an_array_of_a_file_is_not_written_to(files):
+    for codec in ["raw", "lz4"]:
+        array = asdf_mount.open(files / f"{codec}.asdf").arrays["roman/data"]
+
+        def add_in_place(other):
+            other += 1
+
+        for write in [
+            lambda: add_in_place(array),
+            lambda: numpy.add(array, 1, out=array),
+            lambda: numpy.add.at(array, 0, 1),
+            lambda: array.__setitem__(0, 1),
+        ]:
+            with pytest.raises((TypeError, AttributeError), match="read-only|__setitem__"):
+                write()
+        out = numpy.zeros_like(IMAGE)
+        numpy.add(array, 1, out=out, where=array[...] > 0)
+        numpy.add(array, 1, out=out, where=asdf_mount.open(files / "lz4.asdf").arrays["roman/data"] > 0)
+        numpy.testing.assert_array_equal(out, numpy.where(IMAGE > 0, IMAGE + 1, 0))
+
+
+def test_one_element_is_converted_as_numpys_is(tmp_path):
+    tree = {"seven": numpy.array(7, "i2"), "half": numpy.array([[0.5]]), "none": numpy.zeros((0, 2)), "two": numpy.zeros(2)}
+    asdf.AsdfFile(tree).write_to(tmp_path / "x.asdf", all_array_compression="zlib")
+    arrays = asdf_mount.open(tmp_path / "x.asdf").arrays
+    for name, expected in tree.items():
+        for convert in [bool, int, float, complex, operator.index]:
+            results = []
+            for array in [arrays[name], expected]:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    try:
+                        results.append(convert(array))
+                    except (TypeError, ValueError) as error:
+                        results.append(type(error))
+            assert results[0] == results[1], (name, convert)
+
+
+def test_an_array_without_a_copy_is_a_map_or_an_error(files):
+    raw, lz4 = (asdf_mount.open(files / f"{codec}.asdf").arrays["roman/data"] for codec in ["raw", "lz4"])
+    assert isinstance(raw.__array__(copy=False).base, numpy.memmap)
+    for array, dtype in [(lz4, None), (raw, "f8")]:
+        with pytest.raises(ValueError, match="copy"):
+            numpy.array(array, dtype, copy=False)
+    for array in [raw, lz4]:
+        copy = numpy.array(array, copy=True)
+        copy[0] = 0
+        assert copy.flags.writeable and not numpy.array_equal(copy, array)
+
+
 def test_an_array_is_used_like_one_of_numpy(files):
     array = asdf_mount.open(files / "lz4.asdf").arrays["roman/data"]
     assert array.max() == IMAGE.max() and len(array) == 511 and array.ndim == 2 and array.size == IMAGE.size
@@ -110,6 +194,85 @@ def test_a_replaced_file_is_an_error_and_never_a_mixture(files, tmp_path):
         path.write_bytes((files / "night2.asdf").read_bytes())
         with pytest.raises(asdf_mount.AsdfMountError, match="changed"):
             array[400:]
+
+
+def test_a_change_with_the_old_size_and_time_is_an_error(files, tmp_path):
+    path = tmp_path / "a.asdf"
+    data = (files / "zlib.asdf").read_bytes()
+    path.write_bytes(data)
+    file = asdf_mount.open(path)
+    copy, before = pickle.dumps(file), path.stat()
+    path.write_bytes(data.replace(b"ROMAN", b"NAMOR"))
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    with pytest.raises(asdf_mount.AsdfMountError, match="changed"):
+        pickle.loads(copy)
+    with pytest.raises(asdf_mount.AsdfMountError, match="changed"):
+        file.set({"new": 1}, create=True)
+    with pytest.raises(asdf_mount.AsdfMountError, match="changed"):
+        file.set_tree(file.text + "\n")
+
+
+def test_an_error_is_pickled_whole(tmp_path):
+    with pytest.raises(asdf_mount.AsdfMountError) as missing:
+        asdf_mount.open(tmp_path / "missing.asdf")
+    error = missing.value
+    for _ in range(2):
+        error = pickle.loads(pickle.dumps(error))
+        assert (error.errno, str(error), error.args) == (2, str(missing.value), missing.value.args)
+    assert str(asdf_mount.AsdfMountError("a text")) == "a text"
+
+
+@pytest.mark.parametrize("codec", ["raw", "zlib", "lz4"])
+def test_a_file_is_closed_with_its_context(files, tmp_path, codec):
+    path = tmp_path / f"{codec}.asdf"
+    path.write_bytes((files / path.name).read_bytes())
+
+    def is_open():
+        descriptors = [f"/proc/self/fd/{name}" for name in os.listdir("/proc/self/fd")]
+        return str(path) in [os.readlink(name) for name in descriptors if os.path.lexists(name)]
+
+    assert not is_open()
+    with asdf_mount.open(path) as file:
+        arrays, block = file.arrays, file.blocks[0]
+        array, part = arrays["roman/data"], arrays["roman/data"][5:9]
+        assert is_open()
+    numpy.testing.assert_array_equal(part, IMAGE[5:9])
+    # A map has a descriptor of its own.
+    del part
+    assert not is_open()
+    for read in [
+        lambda: array[0],
+        lambda: array.chunks,
+        lambda: arrays["top"],
+        lambda: block.read(0, 5),
+        lambda: file.blocks[0],
+        lambda: file.tree,
+        lambda: file.text,
+        lambda: file.check(),
+        lambda: file.set({"new": 1}, create=True),
+        lambda: file.__enter__().info(),
+    ]:
+        with pytest.raises(ValueError, match=f"{codec}.asdf: the file is closed"):
+            read()
+    file.close()
+    assert str(path) in repr(file)
+    assert numpy.array_equal(pickle.loads(pickle.dumps(array))[0], IMAGE[0])
+
+
+def test_options_are_keywords_too(files):
+    for options, text in [
+        (dict(cache="16M", anonymous=True, index_cache="off", region=None), "cache=16M,anonymous,index-cache=off"),
+        (dict(options="cache=16M", read_timeout=5), "cache=16M,read-timeout=5"),
+        (dict(options={"token-file": 'a,"b\\c', "history": "off"}), 'token-file=a\\,\\"b\\\\c,history=off'),
+    ]:
+        file = asdf_mount.open(files / "lz4.asdf", **options)
+        assert file.options == text and pickle.loads(pickle.dumps(file)).options == text
+    for wrong in [5, ["cache=16M"], b"cache=16M", {1: 2}]:
+        for function in [asdf_mount.open, lambda source, options: next(asdf_mount.catalog(source, options=options))]:
+            with pytest.raises(TypeError, match="a text or a mapping"):
+                function(files / "lz4.asdf", options=wrong)
+    with pytest.raises(asdf_mount.AsdfMountError, match="opts"):
+        asdf_mount.open(files / "lz4.asdf", opts=1)
 
 
 def test_pickles_carry_source_options_and_version(files):
@@ -177,6 +340,44 @@ def test_ctrl_c_ends_a_long_read(tmp_path):
             program.kill()
 
 
+LITTLE = '''
+import os, resource, sys
+import asdf, asdf_mount, numpy
+reader, path, warm = sys.argv[1:]
+def read(path):
+    if reader == "asdf":
+        with asdf.open(path) as file:
+            return int(numpy.asarray(file["a"]).sum())
+    return int(asdf_mount.open(path, index_cache="off").arrays["a"][...].sum())
+read(warm)
+used = int(open("/proc/self/statm").read().split()[0]) * 4096
+for room in [10, 40, 100, 180, 4000]:
+    child = os.fork()
+    if child == 0:
+        resource.setrlimit(resource.RLIMIT_AS, (used + (room << 20),) * 2)
+        try:
+            print(read(path), flush=True)
+        except MemoryError:
+            print("MemoryError", flush=True)
+        os._exit(0)
+    if os.waitpid(child, 0)[1] != 0:
+        print(room, "ended", flush=True)
+'''
+
+
+@pytest.mark.parametrize("codec", ["zlib", "bzp2", "lz4", "zstd", "blsc"])
+def test_little_memory_is_an_error_and_not_the_end(tmp_path, codec):
+    values = numpy.arange(4 << 20, dtype="<u4") >> 3
+    asdf.AsdfFile({"a": values}).write_to(tmp_path / "x.asdf", all_array_compression=codec)
+    asdf.AsdfFile({"a": values[:100_000]}).write_to(tmp_path / "warm.asdf", all_array_compression=codec)
+    for reader in ["asdf", "asdf_mount"]:
+        command = [sys.executable, "-c", LITTLE, reader, tmp_path / "x.asdf", tmp_path / "warm.asdf"]
+        run = subprocess.run(command, capture_output=True, text=True, timeout=300)
+        found, whole = {*run.stdout.splitlines()}, str(int(values.sum()))
+        # Python's decoders need little.
+        assert found == {"MemoryError", whole} or reader == "asdf" and found == {whole}, run.stderr
+
+
 def test_a_save_is_that_of_a_mount(tmp_path):
     (tmp_path / "a.asdf").write_bytes((ROOT / "examples/sample.asdf").read_bytes())
     file = asdf_mount.open(tmp_path / "a.asdf")
@@ -221,10 +422,10 @@ def test_keys_are_set_and_found(tmp_path):
     assert len({*before.splitlines()} - {*file.text.splitlines()}) == 1
     with asdf.open(tmp_path / "a.asdf") as opened:
         assert opened["object"]["name"] == "M 31 \u20ac"
-    for wrong, errno in [({"nope.x": 1}, 2), ({"object": 1}, 22), ({"": 1}, 22)]:
+    for wrong, number in [({"nope.x": 1}, 2), ({"object": 1}, 22), ({"": 1}, 22)]:
         with pytest.raises(asdf_mount.AsdfMountError) as refused:
             file.set(wrong)
-        assert refused.value.errno == errno
+        assert refused.value.errno == number
     file.set({"new": [1, {"a": None}]}, create=True)
     assert file.tree["new"] == [1, {"a": None}]
     with pytest.raises(ValueError):
@@ -283,6 +484,44 @@ def test_an_object_that_changes_is_an_error_and_never_a_mixture(files, server, c
     with pytest.raises(asdf_mount.AsdfMountError, match="changed"):
         pickle.loads(copy)
     path.unlink()
+
+
+def test_only_a_missing_key_is_a_key_error(files, server, tmp_path):
+    whole = (files / "zlib.asdf").read_bytes()
+    path = files / "goes.asdf"
+    # The blocks are found after the head is read.
+    path.write_bytes(whole + bytes(1 << 20))
+    file = asdf_mount.open(f"{server}/goes.asdf", options={"index-cache": "off"})
+    path.unlink()
+    for look_up in [lambda: file.arrays["roman/data"], lambda: file.arrays.get("roman/data")]:
+        with pytest.raises(asdf_mount.AsdfMountError, match="does not exist") as gone:
+            look_up()
+        assert gone.value.errno == 2
+    for name in ["exploded.asdf", "exploded0000.asdf"]:
+        (tmp_path / name).write_bytes((ROOT / "tests/fixtures/asdf" / name).read_bytes())
+    (tmp_path / "exploded0000.asdf").unlink()
+    parts = asdf_mount.open(tmp_path / "exploded.asdf").arrays
+    assert len(parts) > 0 and parts.get("nope") is None
+    with pytest.raises(asdf_mount.AsdfMountError):
+        parts[next(iter(parts))][...]
+
+
+def test_a_path_may_look_like_an_address(files, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "d/x:/").mkdir(parents=True)
+    (tmp_path / "d/x:/y.asdf").write_bytes((files / "raw.asdf").read_bytes())
+    file = asdf_mount.open("d/x://y.asdf")
+    monkeypatch.chdir("/")
+    assert file.source == f"{tmp_path}/d/x://y.asdf" and pickle.loads(pickle.dumps(file)).format == "asdf"
+
+
+def test_a_directory_is_an_error_without_its_login(tmp_path):
+    for source in [tmp_path, f"{tmp_path}/", "http://me:secret@127.0.0.1:9/a/?sig=secret", "http://me:secret@127.0.0.1:9/a/"]:
+        with pytest.raises(asdf_mount.AsdfMountError) as refused:
+            asdf_mount.open(source, options={"read-timeout": 1})
+        assert "secret" not in str(refused.value)
+        if "?" not in str(source):
+            assert refused.value.errno == errno.EISDIR and "is a directory" in str(refused.value)
 
 
 def test_an_address_is_never_a_local_file(files, tmp_path, monkeypatch):

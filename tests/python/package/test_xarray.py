@@ -256,6 +256,25 @@ def test_masked_elements_are_missing(tmp_path):
     numpy.testing.assert_array_equal(xarray.decode_cf(dataset)["integers"].values, integers.astype("f8").filled(numpy.nan))
 
 
+def test_closing_a_dataset_closes_its_file(files):
+    path = files / "lz4.asdf"
+    with xarray.open_dataset(path, engine="asdf-mount", group="roman") as dataset:
+        loaded = dataset["data"].load()
+    numpy.testing.assert_array_equal(loaded, IMAGE)
+    tree = xarray.open_datatree(path, engine="asdf-mount")
+    tree.close()
+    for closed in [dataset["cube"], tree["roman/data"]]:
+        with pytest.raises(ValueError, match="the file is closed"):
+            closed.values  # noqa: B018
+
+
+def test_messages_show_no_login(server):
+    address = server.replace("http://", "http://me:secret@")
+    with pytest.raises(asdf_mount.AsdfMountError, match="has no arrays in nope") as missing:
+        xarray.open_dataset(f"{address}/lz4.asdf?sig=secret", engine="asdf-mount", group="nope")
+    assert "secret" not in str(missing.value)
+
+
 def test_numbers_that_mean_no_value_in_fits_are_missing():
     dataset = xarray.open_dataset(ROOT / "tests/fixtures/fits/nulls.fits", engine="asdf-mount")
     for name in ("i2", "scaled"):
