@@ -289,7 +289,11 @@ impl BlockScan<'_> {
             AfterBlock::Block(start) => {
                 if Some(start) != end {
                     let from = end.unwrap_or(start);
-                    self.note(from, Some(n), AsdfDefect::Padding(start - from));
+                    if self.lists_between(n, from, start) {
+                        self.bridge(n, end, start);
+                    } else {
+                        self.note(from, Some(n), AsdfDefect::Padding(start - from));
+                    }
                 }
                 WalkStep::Next(start)
             }
@@ -446,6 +450,16 @@ impl BlockScan<'_> {
             Some(end) if end <= self.size => !matches!(self.next(end)?, AfterBlock::Neither(_)),
             _ => false,
         })
+    }
+
+    /// True if the index lists block `n`, then blocks in the zeros or spaces after it, then the block at `next`: those
+    /// between were overwritten.
+    fn lists_between(&self, n: usize, from: u64, next: u64) -> bool {
+        let Some(Index { offsets: Ok(listed), .. }) = &self.index else { return false };
+        !self.index_is_spent
+            && listed.get(n) == self.blocks.offsets.get(n)
+            && listed.get(n + 1).is_some_and(|lost| (from..next).contains(lost))
+            && listed.binary_search(&next).is_ok()
     }
 
     /// Continues the chain at `next`, past bytes after block `n` that can't be read. Blocks that the index

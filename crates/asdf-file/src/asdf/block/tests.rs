@@ -315,6 +315,21 @@ fn a_first_or_last_block_with_a_damaged_header_keeps_its_number_by_the_index() {
     }
 }
 
+/// A sector of zeros lies over whole blocks. The next block must not get their number.
+#[test]
+fn a_block_of_zeros_keeps_its_number_by_the_index() {
+    let (bytes, starts) = file(&[plain(b"one"), plain(b"two"), plain(b"three"), plain(b"four")]);
+    for (from, to) in [(1, 2), (1, 3), (2, 3)] {
+        for fill in [0, b' '] {
+            let mut bytes = [&bytes[..], &index_of(&starts)].concat();
+            bytes[starts[from] as usize..starts[to] as usize].fill(fill);
+            let found = blocks_of(bytes);
+            assert_eq!(found.offsets, starts, "{from}..{to}: {:?}", found.defects);
+            assert_eq!(severities(&found), vec![Severity::Damage; to - from], "{:?}", found.defects);
+        }
+    }
+}
+
 #[test]
 fn an_index_that_lists_what_holds_nothing_adds_no_block() {
     let (bytes, starts) = file(&[vec![0; 100], plain(b"one"), plain(b"two")]);
