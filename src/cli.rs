@@ -16,6 +16,7 @@ mod man;
 mod many;
 mod place;
 mod refs;
+mod repair;
 mod revise;
 mod search;
 mod terminal;
@@ -159,11 +160,25 @@ struct Arguments {
     #[arg(long, help_heading = CHECK, group = ACTION)]
     check: bool,
 
-    /// With --check, --list, --log, --ls, --search, --get, --set, --unset or --filter: report in JSON, one object per line
+    /// Write all that can be read of a damaged FILE to a sound file, FIXED (-O)
+    ///
+    /// A line is printed for each block, and for each other damage: kept, mended, doubtful (nothing proves the data), cut
+    /// or lost. FILE is not changed. If it is sound, nothing is written. The exit status is 1 if data are doubtful, cut
+    /// or lost.
+    #[arg(long, help_heading = CHECK, group = ACTION)]
+    repair: bool,
+
+    /// With --repair: the file to write, which must not exist
+    #[arg(short = 'O', long, value_name = "FIXED", help_heading = CHECK, value_parser = any_path())]
+    output: Option<PathBuf>,
+
+    /// With --check, --repair, --list, --log, --ls, --search, --get, --set, --unset or --filter: report in JSON, one object per line
     ///
     /// With --check one for each FILE: file, status (sound, damaged, unreadable), blocks (how many),
     /// defects (a list of objects: severity (note, unread, damage), offset in bytes, block or null, what), and
     /// error if the file can't be read.
+    /// With --repair one: file, status (sound, repaired, incomplete, failed), fixed (unless nothing is written), findings (a
+    /// list of objects: block or null, outcome, what), and error if it failed.
     /// With --ls one for each file, directory or link: path in FILE, kind (file, directory, link, …), mode
     /// (octal, as text), links, uid, gid, owner, group, size in bytes, mtime (UTC), and target of a link;
     /// only path and error if it can't be examined.
@@ -224,6 +239,7 @@ impl Arguments {
             self.look.directory(),
             ("--files-from", &self.catalog.files_from),
             ("--since", &self.catalog.since),
+            ("--output", &self.output),
         ];
         let option = options.iter().find(|(_, path)| path.as_deref().is_some_and(is_empty));
         if let Some((option, _)) = option {
@@ -393,6 +409,9 @@ fn act(action: Action, mut arguments: Arguments) -> Result<u8> {
             let files = at_least_one(paths, "--check needs at least one FILE")?;
             let how = check::How { json: arguments.json, quiet: arguments.quiet, remote: &options.remote };
             check_files(files, how)
+        }
+        Action::Repair => {
+            repair::run(paths, arguments.output.as_deref(), &options, arguments.json, arguments.quiet)
         }
         Action::Index => {
             index_files(at_least_one(paths, "--index needs at least one FILE")?, arguments.quiet)

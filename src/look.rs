@@ -31,7 +31,7 @@ use std::time::Duration;
 pub(crate) use copy::Range;
 pub(crate) use extract::Extraction;
 pub(crate) use list::ListingForm;
-pub(crate) use place::write_picture;
+pub(crate) use place::{write_new, write_picture};
 use seekable::cache::Cache;
 use seekable::error::{Error, Result, one_line};
 

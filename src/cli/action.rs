@@ -46,6 +46,7 @@ pub(super) enum Action {
     Diff,
     Undo,
     Check,
+    Repair,
     Index,
     Recover,
     Version,
@@ -85,6 +86,7 @@ impl Action {
             Self::SetTree => &["paths", "options", "dry_run", "force"],
             Self::Log => &["paths", "json"],
             Self::Check => &["paths", "options", "json"],
+            Self::Repair => &["paths", "options", "output", "json"],
             Self::Version | Self::Help | Self::Generate => &[],
         }
     }
@@ -98,9 +100,13 @@ impl Action {
             Self::Ls | Self::Cat | Self::Extract | Self::Diff | Self::Thumbnail => {
                 [&READING[..], &options::REMOTE].concat()
             }
-            Self::Info | Self::Refs | Self::Catalog | Self::Search | Self::Get | Self::Check => {
-                options::REMOTE.to_vec()
-            }
+            Self::Info
+            | Self::Refs
+            | Self::Catalog
+            | Self::Search
+            | Self::Get
+            | Self::Check
+            | Self::Repair => options::REMOTE.to_vec(),
             Self::Edit | Self::SetTree | Self::Set | Self::Unset | Self::Filter | Self::Undo => {
                 SAVING.to_vec()
             }

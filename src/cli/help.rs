@@ -63,6 +63,7 @@ const BRIEF: &[(&str, &[(&str, &str)])] = &[
         "Check and repair",
         &[
             ("--check PATH…", "read everything, report damage"),
+            ("--repair FILE -O FIXED", "write what can be kept to a sound file"),
             ("--index FILE…", "build seek tables of compressed blocks"),
             ("--recover FILE…", "finish or undo an interrupted save"),
         ],

@@ -16,6 +16,7 @@ pub(super) const USAGE: &str = "asdf-mount [OPTIONS] SOURCE… [MOUNTPOINT]
        asdf-mount --extract [-C DIR] [--force] FILE [PATH…]
        asdf-mount --thumbnail [-s PIXELS] FILE OUT.png
        asdf-mount --check [--json] FILE…
+       asdf-mount --repair FILE -O FIXED [--json]
        asdf-mount --index FILE…
        asdf-mount --refs FILE…
        asdf-mount --catalog [--files-from LIST] [--since CATALOG] FILE…
@@ -167,6 +168,8 @@ fn exit_status() -> String {
   --ls and --cat have the statuses of ls and cat: with --ls 1 if part
      of a directory can't be shown, 2 if FILE or a PATH can't; with
      --cat 1 if a PATH can't be read to its end
+  --repair has 1 if FIXED lacks data of FILE, or has data that nothing
+     proves; and if it is not written, with the reason on stderr
   --extract has 1 if a file is not extracted; it is named on stderr.
      A signal, or a full disk, ends it. No half file is left under the
      file's name; one named .asdf-mount-*.part, left by a kill or a

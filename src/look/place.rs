@@ -14,6 +14,8 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, Timespec, Timesta
 use rustix::io::Errno;
 use seekable::error::{Error, Kind, Result};
 use seekable::source::Time;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
 
 use crate::vfs::Attr;
 
@@ -208,7 +210,7 @@ pub(super) struct NewFile<'a> {
 
 impl<'a> NewFile<'a> {
     pub(super) fn create(place: NewName<'a>) -> io::Result<Self> {
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mode = Mode::from_raw_mode(PRIVATE & 0o666);
         let (unnamed, file) = Unnamed::make(place, |name| rustix::fs::openat(place.dir, name, flags, mode))?;
         Ok(Self { file: file.into(), unnamed })
@@ -262,6 +264,38 @@ pub(crate) fn write_picture(path: &Path, bytes: &[u8]) -> Result<()> {
             None => Err(error.into()),
         },
     }
+}
+
+/// Writes a new file with `write`, which gets its name once it is complete and on disk. Nothing is replaced. A signal that
+/// ends the program removes the incomplete file.
+///
+/// # Errors
+/// There is a file or link of this name, `write` fails, or the file can't be written.
+pub(crate) fn write_new(path: &Path, mode: u32, write: impl FnOnce(&File) -> Result<()>) -> Result<()> {
+    let Some(name) = path.file_name() else { return Err(Errno::ISDIR.into()) };
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let dir = rustix::fs::open(parent, DIRECTORY, Mode::empty())?;
+    let signals = Signals::new([SIGINT, SIGTERM])?;
+    let new = NewFile::create(NewName { dir: dir.as_fd(), name, force: false })?;
+    if let Some(unnamed) = &new.unnamed.name {
+        remove_on_signal(signals, dir.try_clone()?, unnamed.clone())?;
+    }
+    write(&new.file)?;
+    new.file.sync_all()?;
+    let _ = rustix::fs::fchmod(&new.file, Mode::from_raw_mode(mode & 0o777 & !u32::from(umask())));
+    new.unnamed.rename()
+}
+
+/// Removes a file when a signal ends the program.
+fn remove_on_signal(mut signals: Signals, dir: OwnedFd, name: String) -> io::Result<()> {
+    std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
+        if let Some(number) = signals.forever().next() {
+            let _ = rustix::fs::unlinkat(&dir, &name, AtFlags::empty());
+            // Ends the program by the signal, so that the shell learns of it.
+            let _ = signal_hook::low_level::emulate_default_handler(number);
+        }
+    })?;
+    Ok(())
 }
 
 /// True if a file is empty or a PNG picture.

@@ -52,6 +52,12 @@ impl Encoding {
         ]
     }
 
+    /// True for codecs and dialects that Python asdf can read.
+    pub fn is_known_to_python(&self) -> bool {
+        let is_of_abacus = matches!(self, Self::BloscAbacus(_) | Self::Blosc2Abacus(_));
+        !is_of_abacus && !matches!(self, Self::Bzip2(2..) | Self::Lz4FrameAsLz4 | Self::Blosc2Chunk)
+    }
+
     /// Returns the four bytes of the header's `compression` field.
     pub fn label(&self) -> [u8; 4] {
         match self {

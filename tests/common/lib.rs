@@ -6,6 +6,7 @@
 //! * [`bloscpack_builder`]: a builder of Bloscpack files.
 //! * [`case`]: one file with two blocks, mounted for writing.
 //! * [`daemon`]: a directory with a file, and the program run on it.
+//! * [`damaged`]: damaged ASDF files, of each kind and at random.
 //! * [`dice`]: reproducible random numbers.
 //! * [`disk`]: a separate file system.
 //! * [`gsd_builder`]: a builder of GSD files.
@@ -27,6 +28,7 @@ pub mod bloscpack_builder;
 #[allow(unsafe_code)] // close(2), for its result
 pub mod case;
 pub mod daemon;
+pub mod damaged;
 pub mod dice;
 pub mod disk;
 pub mod encode;

@@ -7,13 +7,6 @@ use common::encode::Encoding;
 use common::mount::fresh_folder;
 use common::python;
 
-/// True for codecs and dialects that Python asdf can read.
-fn known_to_python(encoding: &Encoding) -> bool {
-    let is_of_abacus = matches!(encoding, Encoding::BloscAbacus(_) | Encoding::Blosc2Abacus(_));
-    !is_of_abacus
-        && !matches!(encoding, Encoding::Bzip2(2..) | Encoding::Lz4FrameAsLz4 | Encoding::Blosc2Chunk)
-}
-
 #[test]
 fn python_reads_what_the_builder_builds() {
     let folder = fresh_folder();
@@ -29,7 +22,7 @@ fn python_reads_what_the_builder_builds() {
         ("hidden-index", AsdfBuilder::new().block(Block::new(index_text(&[5, 7])))),
         ("streamed", three_blocks().block(Block::new(sample(777, 4)).streamed())),
     ];
-    for encoding in Encoding::all().into_iter().filter(known_to_python) {
+    for encoding in Encoding::all().into_iter().filter(Encoding::is_known_to_python) {
         let name = format!("{encoding:?}").replace(['(', ')'], "-");
         let block = Block::new(sample(50_000, 5)).encoding(encoding);
         files.push((Box::leak(name.into_boxed_str()), AsdfBuilder::new().block(block)));

@@ -66,7 +66,7 @@ impl Codec {
         [Self::Zlib, Self::Bzip2, Self::Lz4, Self::Lz4Frame, Self::Zstd, Self::Blosc, Self::Blosc2];
 
     /// Returns the most bytes that a stream of `used_size` bytes can decode to.
-    fn max_decoded(self, used_size: u64) -> u64 {
+    pub fn max_decoded(self, used_size: u64) -> u64 {
         match self {
             Self::Zlib => used_size.saturating_mul(zlib::RATIO),
             Self::Bzip2 => (used_size / bzip2::MIN_BLOCK).saturating_mul(bzip2::BLOCK),

@@ -19,6 +19,7 @@ use super::index::{self, Index};
 use crate::container::{self, Severity};
 
 mod first;
+mod further;
 mod indexed;
 mod lost;
 mod shifted;

@@ -428,7 +428,8 @@ impl StoredFile {
         Ok(content)
     }
 
-    fn decoded(&self, header: &Header, stored: Slice) -> Result<Arc<dyn Content>> {
+    /// Returns the decoded bytes of a compressed block.
+    pub(crate) fn decoded(&self, header: &Header, stored: Slice) -> Result<Arc<dyn Content>> {
         let cache = &self.context.cache;
         let data_size = header.data_size;
         let name = self.name(header);
@@ -546,7 +547,7 @@ fn read_chain(stored: &Slice) -> Result<(EncodingChain, u64)> {
 }
 
 /// Returns the codec of a compression label.
-pub(super) fn codec_of(label: &[u8]) -> Result<Codec> {
+pub(crate) fn codec_of(label: &[u8]) -> Result<Codec> {
     match label {
         b"zlib" => Ok(Codec::Zlib),
         b"bzp2" => Ok(Codec::Bzip2),

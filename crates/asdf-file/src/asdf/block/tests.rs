@@ -331,6 +331,33 @@ fn a_block_of_zeros_keeps_its_number_by_the_index() {
 }
 
 #[test]
+fn a_block_behind_a_break_is_the_next_one_if_no_other_can_lie_before_it() {
+    let further = |parts: &[Vec<u8>]| {
+        let (bytes, starts) = file(parts);
+        let size = bytes.len() as u64;
+        let search =
+            BlockSearch { size, generation: Generation::One, head_end: HEAD.len() as u64, begun: None };
+        let found = search.further(&MemorySource(bytes), starts[0]).unwrap();
+        (found.map(|found| (found.at, found.is_next)), starts)
+    };
+    let one = [7; 500];
+    for first in
+        [block(0, 500, 500, &one), block(0, 40, 500, &one), block(1, 500, 500, &one), block(0, 500, 9, &one)]
+    {
+        let (found, starts) = further(&[first.clone(), plain(b"two"), plain(b"three")]);
+        assert_eq!(found, Some((starts[1], true)));
+        let (found, starts) = further(&[first.clone(), vec![b'?'; 53], plain(b"two")]);
+        assert_eq!(found, Some((starts[2], true)));
+        let (found, starts) = further(&[first, vec![b'?'; 54], plain(b"two")]);
+        assert_eq!(found, Some((starts[2], false)));
+    }
+    assert_eq!(further(&[block(1, 0, 0, &one), plain(b"two")]).0, None);
+    assert_eq!(further(&[plain(&one), HEAD.to_vec(), plain(b"two")]).0, None);
+    assert_eq!(further(&[plain(&one), index_of(&[1]), plain(b"two")]).0, None);
+    assert_eq!(further(&[plain(&one), vec![b'?'; 99], block(0, 5, 3, b"two")]).0, None);
+}
+
+#[test]
 fn an_index_that_lists_what_holds_nothing_adds_no_block() {
     let (bytes, starts) = file(&[vec![0; 100], plain(b"one"), plain(b"two")]);
     for more in [vec![HEAD.len() as u64], vec![HEAD.len() as u64 + 7], vec![3], vec![50_000], vec![]] {
