@@ -217,8 +217,7 @@ fn info_of(container: &dyn Container) -> Result<Node> {
         container.source().path().file_name().map(OsStr::to_string_lossy).unwrap_or_default().into_owned();
     let mut text = Vec::new();
     info::write(container, &name, InfoForm::PLAIN, &mut text)?;
-    let file = File::changing(Arc::new(Text::new(text)));
-    Ok(Node::File(File { renewal: Renewal::Generated, ..file }))
+    Ok(Node::File(File::changing(Arc::new(Text::new(text)))))
 }
 
 /// Returns a file whose text is created now.

@@ -1,12 +1,14 @@
 //! `--info`, and `.asdf-mount/info.txt`.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::FileExt;
 use std::process::Stdio;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use common::daemon::{Bench, SAMPLE, failed, succeeded};
+use common::mount::{Mounted, wait_until};
 use common::site::Site;
 
 fn printed(bench: &Bench, arguments: &[&str]) -> String {
@@ -38,6 +40,31 @@ fn a_file_is_described_on_one_screen_with_and_without_a_mount() {
         bench.command(["--info".as_ref(), source.as_os_str()]).env("COLUMNS", "20").output().unwrap();
     let narrow = String::from_utf8(narrow.stdout).unwrap();
     assert!(narrow.lines().all(|line| line.chars().count() <= 20) && !narrow.contains('\u{1b}'), "{narrow}");
+}
+
+/// tar cuts a copy off, or fills it up, if it is told another length than it reads.
+#[test]
+fn an_open_info_has_the_length_that_the_system_says_whatever_another_program_writes() {
+    let bench = Bench::of_sample();
+    let source = bench.source();
+    let mounted = Mounted::new(["-r".as_ref(), source.as_os_str()]);
+    let path = mounted.path(".asdf-mount/info.txt");
+    let bytes = fs::read(&source).unwrap();
+    let at = bytes.windows(13).position(|part| part == b"Sample Galaxy").unwrap();
+    for name in [&b"M 31         "[..], b"Sample Galaxy"].repeat(3) {
+        let len = fs::metadata(&path).unwrap().len();
+        fs::OpenOptions::new().write(true).open(&source).unwrap().write_all_at(name, at as u64).unwrap();
+        let is_new = wait_until(|| {
+            let mut text = String::new();
+            let mut file = fs::File::open(&path).unwrap();
+            let told = file.metadata().unwrap().len();
+            file.read_to_string(&mut text).unwrap();
+            assert_eq!(told, text.len() as u64, "{text}");
+            told != len
+        });
+        assert!(is_new);
+    }
+    mounted.unmount();
 }
 
 #[test]
