@@ -7,7 +7,7 @@ use rustix::process::{Pid, Resource, Rlimit, prlimit};
 
 use common::asdf::{AsdfBuilder, Block, sample};
 use common::encode::Encoding;
-use common::mount::{Mounted, fresh_folder, program};
+use common::mount::{Mounted, fresh_folder, program, wait_until};
 
 const FILES: usize = 101;
 
@@ -80,7 +80,10 @@ fn a_file_that_cannot_be_opened_for_lack_of_descriptors_is_never_shown_as_anothe
         );
         limit(64);
         drop(open);
-        assert!(names().all(|name| fs::metadata(mount.path(name).join("tree.yaml")).unwrap().is_file()));
+        // The kernel tells the daemon of closed files later.
+        let is_shown =
+            |name: String| fs::metadata(mount.path(name).join("tree.yaml")).is_ok_and(|meta| meta.is_file());
+        assert!(wait_until(|| names().all(&is_shown)));
     }
 }
 
