@@ -4,6 +4,7 @@
 //! is legal if the state it saw may have been current at some time of the read's interval. A save shows at once; a
 //! change by another program shows after [`NOTICED`]. No error is excused because a change was recent.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Mutex;
@@ -11,7 +12,7 @@ use std::time::{Duration, Instant};
 
 /// Time within which a mount notices that another program changed the source: the kernel keeps names for 500 ms, and the
 /// mount looks every 200 ms.
-const NOTICED: Duration = Duration::from_millis(800);
+pub(crate) const NOTICED: Duration = Duration::from_millis(800);
 
 /// Time after which a refused text is gone: close(2) returns before the kernel tells the mount that no program has the
 /// file open any more.
@@ -25,18 +26,18 @@ pub(crate) struct State {
 }
 
 /// How a write ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Outcome {
     Running,
     Succeeded,
-    /// The text was visible as a draft at most.
+    /// The text was visible as a draft at most, or the names are as they were.
     Refused,
     /// The writer was killed, or reports no more than that something was written.
     Unknown,
 }
 
 /// How a write changes the file on disk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Style {
     /// A save through the mount.
     Save,
@@ -48,24 +49,34 @@ pub(crate) enum Style {
     Replaced,
     /// Another program overwrites its bytes; in between, the file is broken.
     InPlace,
+    /// A save through a daemon that shares no locks with the others.
+    Elsewhere,
+    /// Another program makes or removes a second name of the file.
+    Linked,
+    /// Another program takes its name away, and gives it back.
+    Moved,
 }
 
 impl Style {
     fn is_save(self) -> bool {
-        matches!(self, Self::Save | Self::Command)
+        matches!(self, Self::Save | Self::Command | Self::Elsewhere)
+    }
+
+    fn is_change_of_content(self) -> bool {
+        !matches!(self, Self::Linked | Self::Moved)
     }
 }
 
 #[derive(Clone, Debug)]
 struct Write {
-    /// `None` if the writer may bring back any state that the file had.
+    /// `None` if the writer may bring back any state that the file had, or leaves the content as it is.
     state: Option<State>,
     style: Style,
     time: Range<Instant>,
     outcome: Outcome,
 }
 
-/// All writes of one file, and the intervals without a daemon.
+/// All writes of one file.
 #[derive(Debug, Default)]
 pub(crate) struct Judge {
     writes: Mutex<Vec<Write>>,
@@ -89,6 +100,11 @@ impl Judge {
         self.begin_write(None, Style::Command)
     }
 
+    /// Notes that a change of this style begins, which leaves the content as it is; returns its number.
+    pub(crate) fn begin_of_names(&self, style: Style) -> usize {
+        self.begin_write(None, style)
+    }
+
     fn begin_write(&self, state: Option<State>, style: Style) -> usize {
         let now = Instant::now();
         let mut writes = self.writes.lock().unwrap();
@@ -102,14 +118,30 @@ impl Judge {
         writes[write].outcome = outcome;
     }
 
+    /// Adds the numbers of changes by style and outcome.
+    pub(crate) fn count(&self, counts: &mut BTreeMap<(Style, Outcome), u32>) {
+        for write in &*self.writes.lock().unwrap() {
+            *counts.entry((write.style, write.outcome)).or_default() += 1;
+        }
+    }
+
     /// True if another save went on at the same time as this one.
     pub(crate) fn is_beside_a_save(&self, write: usize) -> bool {
+        self.is_beside(write, Style::is_save)
+    }
+
+    /// True if another program or save changed the file or took its name away at the same time as this save.
+    pub(crate) fn is_beside_a_change(&self, write: usize) -> bool {
+        self.is_beside(write, |style| style != Style::Linked)
+    }
+
+    fn is_beside(&self, write: usize, is_style: impl Fn(Style) -> bool) -> bool {
         let writes = self.writes.lock().unwrap();
         let own = &writes[write];
-        writes.iter().enumerate().any(|(n, other)| {
-            let has_ended = other.outcome != Outcome::Running && other.time.end < own.time.start;
-            n != write && other.style.is_save() && other.time.start <= own.time.end && !has_ended
-        })
+        writes
+            .iter()
+            .enumerate()
+            .any(|(n, other)| n != write && is_style(other.style) && other.overlaps(&own.time))
     }
 
     /// True if a read in this interval may see a state for which `is_seen` holds. `other_mount` is true if the mount is
@@ -122,28 +154,50 @@ impl Judge {
     ) -> bool {
         let writes = self.writes.lock().unwrap();
         let is_known = writes.iter().filter_map(|write| write.state).any(&is_seen);
-        let mut seen = writes.iter().filter(|write| write.state.map_or(is_known, &is_seen));
+        let contents = writes.iter().filter(|write| write.style.is_change_of_content());
+        let mut seen = contents.filter(|write| write.state.map_or(is_known, &is_seen));
         seen.any(|write| may_be_current(&writes, write, read, other_mount))
     }
 
-    /// True if the file was overwritten in place in this interval, so that reads may fail: by another program, or for a
-    /// reader of another mount by a save.
+    /// True if the file was overwritten in place in this interval, so that reads may fail: by another program or daemon, or
+    /// for a reader of another mount by a save.
     pub(crate) fn overwritten(&self, time: &Range<Instant>, by_saves: bool) -> bool {
-        self.was_written(time, |style| style == Style::InPlace || by_saves && style.is_save())
-    }
-
-    /// True if a command changed the tree in place in this interval. Reading an open array then fails with ESTALE unless a
-    /// checksum proves that its bytes are the same, for which the file must still have its name.
-    pub(crate) fn changed_by_command(&self, time: &Range<Instant>) -> bool {
-        self.was_written(time, |style| style == Style::Command)
-    }
-
-    fn was_written(&self, time: &Range<Instant>, is_style: impl Fn(Style) -> bool) -> bool {
-        let writes = self.writes.lock().unwrap();
-        writes.iter().any(|write| {
-            let has_ended = write.outcome != Outcome::Running && write.time.end < time.start;
-            is_style(write.style) && write.time.start <= time.end && !has_ended
+        self.was_changed(time, |style| {
+            matches!(style, Style::InPlace | Style::Elsewhere) || by_saves && style.is_save()
         })
+    }
+
+    /// True if another program overwrote the file in place in this interval: the file was a mixture itself.
+    pub(crate) fn mixed(&self, time: &Range<Instant>) -> bool {
+        self.was_changed(time, |style| style == Style::InPlace)
+    }
+
+    /// True if a command changed the tree in place in this interval, or another program the names of the file. Reading an
+    /// open file then fails with ESTALE unless a checksum proves that its bytes are the same, for which the file must still
+    /// have its name.
+    pub(crate) fn renewed(&self, time: &Range<Instant>) -> bool {
+        self.was_changed(time, |style| matches!(style, Style::Command | Style::Linked | Style::Moved))
+    }
+
+    /// True if the file had no name at some time of this interval.
+    pub(crate) fn moved(&self, time: &Range<Instant>) -> bool {
+        self.was_changed(time, |style| style == Style::Moved)
+    }
+
+    /// True if the content of the file was changed in this interval.
+    pub(crate) fn written(&self, time: &Range<Instant>) -> bool {
+        self.was_changed(time, Style::is_change_of_content)
+    }
+
+    fn was_changed(&self, time: &Range<Instant>, is_style: impl Fn(Style) -> bool) -> bool {
+        self.writes.lock().unwrap().iter().any(|write| is_style(write.style) && write.overlaps(time))
+    }
+}
+
+impl Write {
+    fn overlaps(&self, time: &Range<Instant>) -> bool {
+        let has_ended = self.outcome != Outcome::Running && self.time.end < time.start;
+        self.time.start <= time.end && !has_ended
     }
 }
 
@@ -162,7 +216,7 @@ fn may_be_current(writes: &[Write], write: &Write, read: &Range<Instant>, other_
             let is_own = later.style == Style::Save && version(later) == version(write);
             let delay = if is_own && !other_mount { Duration::ZERO } else { NOTICED };
             let is_done = later.outcome == Outcome::Succeeded && later.time.end + delay < read.start;
-            is_done && later.time.start > write.time.end
+            later.style.is_change_of_content() && is_done && later.time.start > write.time.end
         }),
     }
 }
