@@ -25,7 +25,7 @@ pub(crate) fn source_of(source: &Bound<'_, PyAny>) -> PyResult<PathBuf> {
         return Err(PyValueError::new_err(format!("{text:?} is not the name of a file")));
     }
     let source = without_file_scheme(text.into());
-    // What is wrong with an address is said when it is opened.
+    // An address that is not valid is an error when it is opened.
     let is_local = named::is_local(&source).unwrap_or(false);
     Ok(if is_local { std::env::current_dir()?.join(source) } else { source })
 }
@@ -56,8 +56,10 @@ pub(crate) fn list_of_options(
         Some(text) if text.is_instance_of::<PyString>() => list.push(text.extract()?),
         Some(other) => {
             let wrong = || {
+                // Their values may be secrets.
+                let kind = other.get_type();
                 PyTypeError::new_err(format!(
-                    "options are a text or a mapping with names, such as {{\"anonymous\": True}}, not {other}"
+                    "options are a text or a mapping with names, such as {{\"anonymous\": True}}, not {kind}"
                 ))
             };
             let mapping = other.cast::<PyMapping>().map_err(|_| wrong())?;

@@ -1,7 +1,6 @@
 //! `--repair`: writes a sound file from a damaged one, without a mount.
 
 use std::io::{BufWriter, Write};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -107,12 +106,12 @@ fn repair(file: &Path, fixed: &Path, options: &Options, quiet: bool) -> Result<V
     let mut mode = MODE;
     let mut plan = || {
         let source = match Named::of(file, &servers)? {
-            Named::Local(path) => {
-                mode = std::fs::metadata(&path)?.mode();
-                open_whole(&path)?
-            }
+            Named::Local(path) => open_whole(&path)?,
             Named::Elsewhere(place) => place.open()?,
         };
+        if let Some(descriptor) = source.descriptor() {
+            mode = rustix::fs::fstat(descriptor)?.st_mode;
+        }
         let container = format::open(Arc::new(BufferedSource::new(source)), &context)?;
         progress.file(file, container.source_stat().size);
         Repair::plan(&*container, &|bytes| progress.add(bytes))
@@ -146,6 +145,7 @@ fn repair(file: &Path, fixed: &Path, options: &Options, quiet: bool) -> Result<V
 fn check_free(fixed: &Path) -> Result<()> {
     match fixed.symlink_metadata() {
         Ok(_) => Err(Error::new(Kind::Refused, "exists already: give a name that is free").of(fixed)),
-        Err(_) => Ok(()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(Error::from(error).of(fixed)),
     }
 }

@@ -4,6 +4,16 @@ use crate::asdf::{AsdfBuilder, Block, Built, Checksum, Index, sample};
 use crate::dice::Dice;
 use crate::encode::Encoding;
 
+/// Returns a small file with a compressed block between two others, for a cut at each of its bytes.
+pub fn small_file() -> Built {
+    let blocks = [
+        Block::new(sample(300, 1)),
+        Block::new(sample(3000, 2)).encoding(Encoding::Zlib),
+        Block::new(sample(300, 3)),
+    ];
+    AsdfBuilder::new().blocks(blocks).build()
+}
+
 /// Returns files with each kind of damage, each with its name and what a reader of the sound file must find.
 pub fn each_kind() -> Vec<(String, Vec<u8>, Built)> {
     let mut cases = Vec::new();

@@ -10,6 +10,7 @@ use seekable::cache::Cache;
 use crate::counted::CountedSource;
 use crate::open::{assert_holds, open, read};
 use common::asdf::{AsdfBuilder, Block, Built, Index, sample};
+use common::damaged;
 use common::encode::{self, Encoding};
 
 fn two_and(broken: Block) -> Built {
@@ -54,13 +55,7 @@ fn read_prefix(content: &dyn seekable::content::Content) -> (Vec<u8>, asdf_acces
 
 #[test]
 fn cut_anywhere() {
-    let whole = AsdfBuilder::new()
-        .blocks([
-            Block::new(sample(300, 1)),
-            Block::new(sample(3000, 2)).encoding(Encoding::Zlib),
-            Block::new(sample(300, 3)),
-        ])
-        .build();
+    let whole = damaged::small_file();
     for end in 0..whole.bytes.len() {
         let readable = read_what_can_be_read(&format!("cut at {end}"), &whole.bytes[..end], &whole);
         let wanted =

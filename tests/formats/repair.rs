@@ -113,13 +113,7 @@ fn random_damage_is_repaired() {
 
 #[test]
 fn cut_anywhere() {
-    let whole = AsdfBuilder::new()
-        .blocks([
-            Block::new(sample(300, 1)),
-            Block::new(sample(3000, 2)).encoding(Encoding::Zlib),
-            Block::new(sample(300, 3)),
-        ])
-        .build();
+    let whole = damaged::small_file();
     for end in 13..whole.bytes.len() {
         assert!(check(&format!("cut at {end}"), &whole.bytes[..end], &whole), "{end}");
     }

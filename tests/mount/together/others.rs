@@ -1,4 +1,4 @@
-//! What programs do to the sources that know nothing of the mount.
+//! Changes to the sources by programs that know nothing of the mount.
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::{FileExt, MetadataExt};

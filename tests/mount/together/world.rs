@@ -18,7 +18,7 @@ use common::mount::{fresh_folder, is_mounted, program, wait_until};
 /// Lines of the log that a finding shows.
 const LOG_LINES: usize = 12;
 
-/// What is mounted, and who acts on it.
+/// The sources and their mounts, and the actors on them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     File,
@@ -58,7 +58,7 @@ impl Kind {
 
 type Actor = fn(&World, &mut Dice);
 
-/// All who act: name, function, and the longest pause before each act in milliseconds.
+/// All actors: name, function, and the longest pause before each act in milliseconds.
 const ACTORS: [(&str, Actor, u64); 24] = [
     ("save", World::save, 60),
     ("save", World::save, 60),
@@ -274,7 +274,7 @@ impl World {
         }
     }
 
-    /// Returns the names of all who act on this kind.
+    /// Returns the names of all actors on this kind.
     pub(crate) fn actors(kind: Kind) -> Vec<&'static str> {
         let mut names: Vec<_> = ACTORS.iter().map(|actor| actor.0).filter(|name| kind.has(name)).collect();
         names.dedup();
