@@ -21,10 +21,23 @@ mod file;
 mod process;
 mod waiting;
 
-use pyo3::pymodule;
+use numpy::{PyArray1, PyArrayMethods};
+use pyo3::prelude::*;
 
 #[pymodule]
 mod _native {
+    use super::*;
+
+    /// Lets the crate `numpy` find numpy's interfaces while Python imports the module. It looks for them once, by running
+    /// Python, and panics if a signal ends that, as Ctrl-C would in the first read.
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.py().import("numpy")?;
+        let array = PyArray1::<u8>::zeros(module.py(), 0, false);
+        array.try_readwrite()?;
+        Ok(())
+    }
+
     #[pymodule_export]
     use crate::arguments::{option_text, shown, source_text};
     #[pymodule_export]

@@ -340,6 +340,24 @@ def test_ctrl_c_ends_a_long_read(tmp_path):
             program.kill()
 
 
+def test_no_read_looks_for_numpy(tmp_path):
+    """Ctrl-C in the first read interrupted this search, which ended in a panic."""
+    code = """
+        import sys
+        import asdf_mount, numpy
+        def interrupted(version):
+            raise KeyboardInterrupt
+        # Searching begins with the version of numpy.
+        numpy.lib.NumpyVersion = interrupted
+        file = asdf_mount.open(sys.argv[1])
+        print(file.arrays["a"][-1], file.blocks[0].read(0, 4))
+    """
+    asdf.AsdfFile({"a": numpy.ones(16, "u1")}).write_to(tmp_path / "x.asdf")
+    command = [sys.executable, "-c", textwrap.dedent(code), tmp_path / "x.asdf"]
+    read = subprocess.run(command, capture_output=True, text=True)
+    assert read.stdout == "1 [1 1 1 1]\n", read.stderr
+
+
 LITTLE = '''
 import os, resource, sys
 import asdf, asdf_mount, numpy
