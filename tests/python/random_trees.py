@@ -18,6 +18,7 @@ import warnings
 from collections import OrderedDict
 
 import asdf
+import without_plugins  # noqa: F401
 import numpy as np
 from asdf import yamlutil
 

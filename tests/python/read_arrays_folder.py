@@ -12,6 +12,7 @@ import sys
 import warnings
 
 import asdf
+import without_plugins  # noqa: F401
 import numpy as np
 from asdf.tags.core import NDArrayType
 

@@ -10,6 +10,7 @@ import re
 import sys
 
 import asdf
+import without_plugins  # noqa: F401
 import numpy as np
 from asdf.tags.core import NDArrayType
 

@@ -8,6 +8,7 @@ Prints the numbers of arrays and blocks.
 import sys
 
 import asdf
+import without_plugins  # noqa: F401
 import numpy as np
 
 with asdf.open(sys.argv[1]) as truth, asdf.open(sys.argv[2], validate_checksums=True) as imploded:

@@ -10,6 +10,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import asdf
+import without_plugins  # noqa: F401
 import dask.array
 import numcodecs
 import fsspec

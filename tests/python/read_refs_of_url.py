@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import asdf
+import without_plugins  # noqa: F401
 import fsspec
 import numpy
 import xarray

@@ -10,6 +10,7 @@ import random
 import sys
 
 import asdf
+import without_plugins  # noqa: F401
 import blosc2
 import numpy as np
 from asdf.extension import Compressor, Extension

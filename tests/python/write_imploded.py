@@ -7,6 +7,7 @@ import os
 import sys
 
 import asdf
+import without_plugins  # noqa: F401
 import numpy as np
 
 folder = sys.argv[1]

@@ -8,6 +8,7 @@ import sys
 import warnings
 
 import asdf
+import without_plugins  # noqa: F401
 import numpy as np
 
 warnings.simplefilter("ignore")

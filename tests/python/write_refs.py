@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 import asdf
+import without_plugins  # noqa: F401
 import numpy
 
 folder = Path(sys.argv[1])
