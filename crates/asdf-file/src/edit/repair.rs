@@ -171,8 +171,13 @@ impl Repair {
         }
         plan.shorten_arrays(&mut head)?;
         if head.lost_lines > 0 {
-            let why = "lines of the tree are comments, as the tree is not valid with them";
-            plan.note(Outcome::Cut, format!("{} {why}", head.lost_lines));
+            let what = match head.lost_lines {
+                1 => "1 line of the tree is a comment, as the tree is not valid with it".to_owned(),
+                lines => {
+                    format!("{lines} lines of the tree are comments, as the tree is not valid with them")
+                }
+            };
+            plan.note(Outcome::Cut, what);
         }
         if head.not_text > 0 {
             let what = format!("{} replacement characters stand for bytes that are no text", head.not_text);

@@ -92,14 +92,15 @@ fn advice(text: &[u8], at: usize) -> &'static str {
     let (line, start) = line_at(text, at);
     let indentation = line.iter().take_while(|byte| byte.is_ascii_whitespace()).count();
     let column = at.saturating_sub(start);
-    if memchr::memchr(b'\t', line.get(..indentation.max(column + 1).min(line.len())).unwrap_or_default())
-        .is_some()
-    {
+    if line.get(..indentation).is_some_and(|blanks| blanks.contains(&b'\t')) {
         return "replace the tab by blanks: YAML allows no tabs in the indentation";
+    }
+    if line.get(column) == Some(&b'\t') {
+        return "replace the tab by blanks: YAML allows none here";
     }
     let before = line.get(..column).unwrap_or_default();
     let is_colon = line.get(column) == Some(&b':');
-    if is_colon && before.windows(2).any(|two| two == b": ") {
+    if is_colon && before.windows(2).any(|two| matches!(two, b": " | b":\t")) {
         return "put the value in quotes: a colon and a blank in it would begin another key";
     }
     if line.get(column).is_some_and(|letter| b"@`%".contains(letter)) {

@@ -133,11 +133,20 @@ fn refusals_of_the_whole_tree() {
         )],
     );
     assert_refused(
-        "put the value in quotes: a colon and a blank in it would begin another key",
+        "replace the tab by blanks: YAML allows none here",
         [(
-            edited("meta:", "note: a: b\nmeta:"),
-            "line 13, column 8: this is not valid YAML: mapping values are not allowed in this context",
+            edited("meta:", "note:\n- a: 1\n-\tb: 1\nmeta:"),
+            "line 15, column 2: this is not valid YAML: found character that cannot start any token while \
+             scanning for the next token",
         )],
+    );
+    assert_refused(
+        "put the value in quotes: a colon and a blank in it would begin another key",
+        ["note: a: b\nmeta:", "note:\ta: b\nmeta:"].map(|line| {
+            let what =
+                "line 13, column 8: this is not valid YAML: mapping values are not allowed in this context";
+            (edited("meta:", line), what)
+        }),
     );
     assert_refused(
         "a tree is one document: remove the second one",
