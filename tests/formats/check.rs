@@ -60,6 +60,20 @@ fn a_defect_is_one_line_whatever_the_file_is_called_and_names_its_block_once() {
 }
 
 #[test]
+fn an_unknown_compression_is_in_the_overview() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("a.asdf"), unread()).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_asdf-mount"));
+    let output = command.args(["--info", "a.asdf"]).current_dir(folder.path()).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        text.contains("\nnot read   block 0: the compression \"\\x1b[2J\" is not known\n")
+            && !text.contains("no damage"),
+        "{text}"
+    );
+}
+
+#[test]
 fn a_name_that_is_not_utf_8_is_whole_json() {
     let folder = tempfile::tempdir().unwrap();
     let name = OsStr::from_bytes(b"\xff.asdf");

@@ -22,7 +22,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use asdf_file::container::{ArrayFacts, ArraySource, Container, Defect, Facts, IN_BLOCKS, Severity};
+use asdf_file::container::{ArrayFacts, ArraySource, Block, Container, Defect, Facts, IN_BLOCKS, Severity};
 use asdf_tree::product::FileSummary;
 use describe::Blocks;
 use line::{Style, TextLine};
@@ -169,15 +169,12 @@ fn broken_tree(container: &dyn Container) -> Result<Option<Defect>> {
 
 /// Returns the damage of a block's header.
 fn broken_block(container: &dyn Container, n: usize) -> Result<Option<Defect>> {
-    let Some(error) = container.block(n)?.content.err().filter(|error| error.kind() == Kind::Damaged) else {
-        return Ok(None);
-    };
-    Ok(Some(Defect {
-        severity: Severity::Damage,
-        offset: error.offset().unwrap_or(0),
-        block: Some(n),
-        what: error.message_in_block(),
-    }))
+    let error = container.block(n)?.content.err().filter(|error| error.kind() == Kind::Damaged);
+    Ok(error.map(|error| in_block(n, Severity::Damage, &error)))
+}
+
+fn in_block(n: usize, severity: Severity, error: &Error) -> Defect {
+    Defect { severity, offset: error.offset().unwrap_or(0), block: Some(n), what: error.message_in_block() }
 }
 
 /// Returns a defect with its block.
@@ -247,9 +244,10 @@ fn head(
     for (key, value) in summary.facts() {
         out.fact(key, &value);
     }
-    let blocks = blocks_line(container)?;
-    out.fact("blocks", &blocks);
+    let blocks = all_blocks(container)?;
+    out.fact("blocks", &blocks_line(&blocks));
     let mut defects = damage(container)?;
+    defects.extend(blocks.unread);
     if defects.is_empty() {
         out.fact("state", "no damage found in the headers; --check reads the data, too");
     }
@@ -278,6 +276,8 @@ struct AllBlocks {
     codecs: BTreeMap<String, usize>,
     stored: u64,
     decoded: u64,
+    /// The first one that can't be read here, as its compression is unknown.
+    unread: Option<Defect>,
 }
 
 fn all_blocks(container: &dyn Container) -> Result<AllBlocks> {
@@ -285,36 +285,39 @@ fn all_blocks(container: &dyn Container) -> Result<AllBlocks> {
     let mut codecs: BTreeMap<String, usize> = BTreeMap::new();
     let mut stored: u64 = 0;
     let mut decoded: u64 = 0;
+    let mut unread = None;
     for n in 0..count.min(MAX_BLOCKS) {
-        let facts = container.block(n)?.facts;
+        let Block { facts, content, .. } = container.block(n)?;
+        let error = content.err().filter(|error| error.kind() == Kind::Unsupported);
+        unread = unread.or_else(|| error.map(|error| in_block(n, Severity::Unread, &error)));
         stored = stored.saturating_add(stored_size(&facts));
         decoded = decoded.saturating_add(facts.data_size);
         if let Some(codec) = describe::codec_of(&facts) {
             *codecs.entry(codec).or_default() += 1;
         }
     }
-    Ok(AllBlocks { count, codecs, stored, decoded })
+    Ok(AllBlocks { count, codecs, stored, decoded, unread })
 }
 
 /// Returns the number of blocks, their compression and sizes.
-fn blocks_line(container: &dyn Container) -> Result<String> {
-    let AllBlocks { count, codecs, stored, decoded } = all_blocks(container)?;
-    if count == 0 {
-        return Ok("none".to_owned());
+fn blocks_line(blocks: &AllBlocks) -> String {
+    let AllBlocks { count, codecs, stored, decoded, .. } = blocks;
+    if *count == 0 {
+        return "none".to_owned();
     }
     let mut text = format!("{count}");
     let named: Vec<String> = codecs.iter().map(|(codec, uses)| format!("{uses} {codec}")).collect();
     if !named.is_empty() {
         text += &format!(" ({})", named.join(", "));
     }
-    text += &format!(", {}", data_size(stored));
+    text += &format!(", {}", data_size(*stored));
     if decoded != stored {
-        text += &format!(", {} uncompressed", data_size(decoded));
+        text += &format!(", {} uncompressed", data_size(*decoded));
     }
-    if count > MAX_BLOCKS {
+    if *count > MAX_BLOCKS {
         text += &format!(" in the first {MAX_BLOCKS}");
     }
-    Ok(text)
+    text
 }
 
 /// Returns the size of a block in the file.

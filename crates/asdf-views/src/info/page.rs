@@ -49,7 +49,7 @@ use self::html::{escape, link};
 use self::outline::TreeHtml;
 use self::sample::Budget;
 use super::outline::Outline;
-use super::{ContainerBlocks, InfoForm, blocks_line, data_size, facts_of_displayed, leaves};
+use super::{ContainerBlocks, InfoForm, all_blocks, blocks_line, data_size, facts_of_displayed, leaves};
 
 const STYLE: &str = include_str!("page/style.css");
 /// The start of each page, up to its title. If a text of the file were taken for markup, the policy would still keep
@@ -447,7 +447,7 @@ impl Page {
                 fact(&capitalised(name), &value);
             }
         }
-        fact("Blocks", &blocks_line(&*self.container)?);
+        fact("Blocks", &blocks_line(&all_blocks(&*self.container)?));
         plan.push("</dl>\n");
         if let Some(region) = facts.summary.get("region").and_then(sky::of_region) {
             plan.push(&region.html());
