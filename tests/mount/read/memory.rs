@@ -31,13 +31,10 @@ fn pressure(kind: Kind, cache: u64, reach: u64) -> u64 {
             let (mounted, pattern) = (&mounted, &pattern);
             scope.spawn(move || {
                 let block = File::open(mounted.block_path(0)).unwrap();
-                let mut dice = reader * 7919 + 1;
-                for _ in 0..2 {
-                    dice =
-                        dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                    let at = (dice >> 20) % (reach - (2 << 20));
-                    large::check(&block, kind, pattern, at, 1 << 20);
-                }
+                let dice = (reader * 7919 + 1)
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1_442_695_040_888_963_407);
+                large::check(&block, kind, pattern, (dice >> 20) % (reach - (2 << 20)), 1 << 20);
                 // Then each reader reads sequentially, 8 readers from the same offset.
                 let start = reader % 8 * (reach / 8);
                 for step in 0..2 {

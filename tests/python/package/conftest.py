@@ -20,6 +20,14 @@ from from_sources import ROOT, lay_out
 ASKED = []
 SOURCES = None
 
+
+def search_first(place):
+    """Lets this process and those that it starts import from a directory."""
+    sys.path.insert(0, str(place))
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(place), *filter(None, [os.environ.get("PYTHONPATH")])])
+
+
+search_first(ROOT / "tests/python")
 if importlib.util.find_spec("asdf_mount") is None:
     import tempfile
 
@@ -27,9 +35,7 @@ if importlib.util.find_spec("asdf_mount") is None:
     SOURCES = tempfile.TemporaryDirectory(prefix="asdf-mount-package-")
     place = Path(SOURCES.name)
     lay_out(place, Path(program))
-    sys.path.insert(0, str(place))
-    # For the processes of a Dask cluster.
-    os.environ["PYTHONPATH"] = os.pathsep.join([str(place), *filter(None, [os.environ.get("PYTHONPATH")])])
+    search_first(place)
     os.environ["PATH"] = os.pathsep.join([str(place / "bin"), os.environ["PATH"]])
 
 

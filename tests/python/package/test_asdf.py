@@ -230,7 +230,7 @@ def run(code, *arguments, **environment):
 
 
 WRITE = """
-import sys, asdf, numpy
+import sys, asdf, numpy, without_plugins
 values = numpy.arange(300_000, dtype="<i4") // 7
 for codec in sys.argv[2:]:
     asdf.AsdfFile({"a": values}).write_to(f"{sys.argv[1]}/{codec}.asdf", all_array_compression=codec)
@@ -284,7 +284,7 @@ def test_threads_read_at_the_same_time(tmp_path):
 
 
 FORK = """
-import os, sys, threading, asdf, numpy
+import os, sys, threading, asdf, numpy, without_plugins
 def total():
     with asdf.open(sys.argv[1]) as file:
         return int(file["a"].sum())

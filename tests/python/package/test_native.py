@@ -360,7 +360,7 @@ def test_no_read_looks_for_numpy(tmp_path):
 
 LITTLE = '''
 import os, resource, sys
-import asdf, asdf_mount, numpy
+import asdf, asdf_mount, numpy, without_plugins
 reader, path, warm = sys.argv[1:]
 def read(path):
     if reader == "asdf":
@@ -369,7 +369,7 @@ def read(path):
     return int(asdf_mount.open(path, index_cache="off").arrays["a"][...].sum())
 read(warm)
 used = int(open("/proc/self/statm").read().split()[0]) * 4096
-for room in [10, 40, 100, 180, 4000]:
+for room in [30, 60, 100, 180, 4000]:
     child = os.fork()
     if child == 0:
         resource.setrlimit(resource.RLIMIT_AS, (used + (room << 20),) * 2)
