@@ -18,8 +18,8 @@ const PRUNE: i32 = 9;
 /// Maximum number of nodes in one notification.
 const AT_ONCE: usize = 4096;
 
-/// A sender of notifications to the kernel. Errors of `keep` and `forget` are ignored: if the kernel does not
-/// know a node, it has no cached bytes of the node.
+/// A sender of notifications to the kernel. Errors about one node are ignored: if the kernel does not
+/// know a node, it has no cached bytes or attributes of the node.
 #[derive(Debug)]
 pub struct KernelNotifier {
     notifier: Notifier,
@@ -43,11 +43,12 @@ impl Kernel for KernelNotifier {
         let _ = self.notifier.inval_inode(INodeNo(ino.0), 0, 0);
     }
 
-    fn renew(&self, inos: &[Ino]) -> Result<()> {
-        for ino in inos {
-            // Invalidating attributes alone takes no lock that a request may hold.
-            let _ = self.notifier.inval_inode(INodeNo(ino.0), -1, 0);
-        }
+    fn renew_attributes(&self, ino: Ino) {
+        // Invalidating attributes alone takes no lock that a request may hold.
+        let _ = self.notifier.inval_inode(INodeNo(ino.0), -1, 0);
+    }
+
+    fn renew_names(&self) -> Result<()> {
         let device = self.device.as_ref().ok_or_else(|| errno(libc::EBADF))?;
         rustix::io::write(device, &header(INC_EPOCH, 0))?;
         Ok(())

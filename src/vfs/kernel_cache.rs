@@ -45,9 +45,12 @@ pub trait Kernel: Send + Sync {
     /// Drops the cached bytes of a node.
     fn forget(&self, ino: Ino);
 
-    /// Makes the kernel look up each name again, and ask for the attributes of `inos` again, before a program
-    /// gets them. Never waits for a request. Fails if the kernel doesn't support that.
-    fn renew(&self, inos: &[Ino]) -> Result<()>;
+    /// Makes the kernel ask for the attributes of a node again, before a program gets them. Never waits for a request.
+    fn renew_attributes(&self, ino: Ino);
+
+    /// Makes the kernel look up each name again, before a program gets it. Never waits for a request. Fails if the kernel
+    /// doesn't support that.
+    fn renew_names(&self) -> Result<()>;
 
     /// Asks the kernel to drop the nodes among `inos` that no program uses. Fails if the kernel doesn't
     /// support that.
@@ -150,9 +153,19 @@ impl KernelCache {
         if !self.renews() {
             return;
         }
-        if let Some(Err(error)) = self.0.kernel.get().map(|kernel| kernel.renew(inos)) {
+        for ino in inos {
+            self.renew_attributes(*ino);
+        }
+        if let Some(Err(error)) = self.0.kernel.get().map(|kernel| kernel.renew_names()) {
             tracing::debug!("the kernel keeps no names of writable files: {error}");
             self.0.renews.store(false, Ordering::Relaxed);
+        }
+    }
+
+    /// Makes the kernel ask for the attributes of a node again. When this returns, no program gets older ones.
+    pub(crate) fn renew_attributes(&self, ino: Ino) {
+        if let Some(kernel) = self.0.kernel.get() {
+            kernel.renew_attributes(ino);
         }
     }
 

@@ -329,6 +329,8 @@ impl Vfs {
             self.check_writable()?;
             self.keep_written(&entry);
         }
+        // Another program may have replaced the source a moment ago: the kernel has the length of the old text.
+        self.kernel_cache.renew_attributes(ino);
         // Only a handle that writes may save, so only its process must be known.
         let caller = if open.writing { caller() } else { Caller::default() };
         Ok(OpenFile::Writer(self.writer(entry, overlay.open(overlay_file, open, caller)?)))

@@ -1,6 +1,7 @@
 //! The source as seen by other programs: a save changes it, and nothing else does.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::Read;
 use std::mem::MaybeUninit;
 use std::os::unix::fs::MetadataExt;
 
@@ -69,4 +70,21 @@ fn what_is_no_save_is_no_change() {
     assert_eq!(case.saves(), 1, "{}", case.log());
     assert_eq!(events(&watch), ReadFlags::empty());
     assert!((time(&case), fs::read(&case.source).unwrap()) == before);
+}
+
+/// A program that asks for the length first would cut the text off.
+#[test]
+fn an_open_after_the_source_was_replaced_has_the_length_of_the_new_text() {
+    let case = Case::new();
+    let old = fs::metadata(case.tree()).unwrap().len();
+    let mut bytes = fs::read(&case.source).unwrap();
+    let line = bytes.iter().position(|byte| *byte == b'\n').unwrap() + 1;
+    bytes.splice(line..line, b"# another program's line\n".repeat(9));
+    let beside = case.source.with_extension("new");
+    fs::write(&beside, bytes).unwrap();
+    fs::rename(&beside, &case.source).unwrap();
+    let mut file = File::open(case.tree()).unwrap();
+    let told = file.metadata().unwrap().len();
+    let read = file.read_to_end(&mut Vec::new()).unwrap() as u64;
+    assert!(told == read && read > old, "{told} bytes are told, {read} are read, {old} were there");
 }
