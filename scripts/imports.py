@@ -24,7 +24,7 @@ LAYERS = {
     "crates/asdf-views/src": "info format views parquet picture",
     "crates/asdf-file/src": "edit asdf container generated array folder history time",
     "crates/asdf-tree/src": "product yaml limits",
-    "crates/seekable/src": "codec decode cache content source user_dirs sync workers per_process error",
+    "crates/seekable/src": "codec decode cache content source user_dirs workers sync per_process error",
 }
 
 # The modules within a module, in layers, too. The module itself, in whose file they are listed, may import all of them,

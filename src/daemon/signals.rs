@@ -6,10 +6,11 @@
 //! process ends. A second signal ends it at once. In every case the process completes a running save,
 //! keeps unsaved texts, and removes a mountpoint that it created.
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use seekable::error::{Error, Kind, Result};
+use seekable::sync::locked;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 
@@ -105,7 +106,7 @@ impl Lifecycle {
     pub(crate) fn mount<T>(&self, mount: impl FnOnce(&Mountpoint) -> Result<(Mounted, T)>) -> Result<T> {
         let no_place = || Error::new(Kind::System(libc::EINVAL), "there is no directory to mount on");
         let place = self.place.as_ref().ok_or_else(no_place)?;
-        let mut stage = self.stage.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut stage = locked(&self.stage);
         let (mounted, rest) = mount(place)?;
         *stage = Stage::Mounted(mounted);
         Ok(rest)
@@ -113,12 +114,12 @@ impl Lifecycle {
 
     /// Says that the caller has made the mount.
     pub(crate) fn serve_given(&self, device: Option<String>) {
-        *self.stage.lock().unwrap_or_else(PoisonError::into_inner) = Stage::Given(device);
+        *locked(&self.stage) = Stage::Given(device);
     }
 
     /// Returns the device number `major:minor` of the mount.
     pub(crate) fn device(&self) -> Option<String> {
-        match &*self.stage.lock().unwrap_or_else(PoisonError::into_inner) {
+        match &*locked(&self.stage) {
             Stage::Mounted(mounted) => Some(mounted.device().to_owned()),
             Stage::Given(device) => device.clone(),
             Stage::Starting | Stage::Over => None,
@@ -134,7 +135,7 @@ impl Lifecycle {
 
     /// Unmounts if no program uses the mount; true if it is unmounted.
     pub(crate) fn unmount_if_unused(&self) -> bool {
-        let mut stage = self.stage.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut stage = locked(&self.stage);
         match &*stage {
             Stage::Mounted(mounted) if mounted.is_removed_unless_busy() => {
                 *stage = Stage::Over;
@@ -175,7 +176,7 @@ impl Lifecycle {
     }
 
     fn next_stage(&self) -> Stage {
-        let mut stage = self.stage.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut stage = locked(&self.stage);
         std::mem::replace(&mut stage, Stage::Over)
     }
 
@@ -184,7 +185,7 @@ impl Lifecycle {
     /// Other threads that end the process wait for the unmount: a process that ends before unmounting leaves
     /// a dead mount.
     fn detach(&self) -> Option<u8> {
-        let mut stage = self.stage.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut stage = locked(&self.stage);
         match std::mem::replace(&mut *stage, Stage::Over) {
             Stage::Starting => return Some(exit::FAILED),
             Stage::Given(_) => return Some(exit::OK),

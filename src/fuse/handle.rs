@@ -1,5 +1,6 @@
 //! Handles of open files and directories.
 
+use seekable::sync::locked;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock};
@@ -44,7 +45,7 @@ impl<T> Handles<T> {
         let any = |_: &mut ()| {
             self.open.read().unwrap_or_else(PoisonError::into_inner).values().any(|what| is(what))
         };
-        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let waiting = locked(&self.waiting);
         let waited = self.closed.wait_timeout_while(waiting, patience, any);
         !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
     }
@@ -63,7 +64,7 @@ impl<T> Handles<T> {
 
     /// Wakes the threads in [`wait_while_any`](Self::wait_while_any).
     fn tell(&self) {
-        drop(self.waiting.lock().unwrap_or_else(PoisonError::into_inner));
+        drop(locked(&self.waiting));
         self.closed.notify_all();
     }
 }

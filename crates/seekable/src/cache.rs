@@ -23,11 +23,12 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use lru::LruCache;
 
 use crate::content::BufferPool;
+use crate::sync::locked;
 use crate::workers::Workers;
 use crate::workers::caller::with_deadline;
 use kept::Kept;
@@ -367,7 +368,7 @@ impl Cache {
     }
 
     fn state(&self) -> MutexGuard<'_, Granules> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.state)
     }
 }
 

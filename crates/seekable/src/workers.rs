@@ -7,6 +7,7 @@
 pub mod caller;
 pub mod turns;
 
+use crate::sync::locked;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -70,7 +71,7 @@ impl std::fmt::Debug for SharedByWorkers {
 
 impl SharedByWorkers {
     fn lock(&self) -> MutexGuard<'_, WorkersState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.state)
     }
 
     /// Starts a thread if a queued job needs one and the bound allows it. False if the system refuses.

@@ -4,11 +4,12 @@ use std::any::Any;
 use std::collections::VecDeque;
 use std::num::NonZero;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use super::Found;
+use seekable::sync::locked;
 
 /// Number of files in progress per thread, so that a large file does not hold up the others.
 const AHEAD: usize = 8;
@@ -77,7 +78,7 @@ pub fn each<T: Send, R: Send, E>(
 /// Works on items until there are no more.
 fn run<T, R>(jobs: &Mutex<Receiver<Job<T, R>>>, work: &dyn Fn(T) -> R) {
     loop {
-        let job = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let job = locked(jobs).recv();
         let Ok((item, to_report)) = job else { return };
         // The send fails only after an error of a report.
         let _ = to_report.send(catch_unwind(AssertUnwindSafe(|| work(item))));

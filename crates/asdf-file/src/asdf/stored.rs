@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use lru::LruCache;
 use seekable::codec::{self, Codec, StoredStream, StreamName};
@@ -482,7 +482,7 @@ impl StoredFile {
     }
 
     fn kept(&self) -> std::sync::MutexGuard<'_, LruCache<usize, Arc<dyn Content>>> {
-        self.contents.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.contents)
     }
 
     fn remember_damage(&self, n: usize, content: &dyn Content) {
@@ -505,7 +505,7 @@ impl StoredFile {
     }
 
     fn known_damage(&self) -> std::sync::MutexGuard<'_, BTreeMap<usize, DataFault>> {
-        self.damage.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.damage)
     }
 
     /// Adds to an error the offset of the fault in the stored and in the decoded bytes of a block.

@@ -8,13 +8,14 @@ use std::ffi::OsStr;
 use std::fmt;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use asdf_tree::yaml::event::Mark;
 use asdf_tree::yaml::survey::{PathId, Paths, Survey, WantedNode};
 use seekable::error::{self, Error, Result};
 use seekable::source::{Source, SourceSection, read_up_to};
+use seekable::sync::locked;
 
 use super::computed::Computed;
 use super::external;
@@ -248,7 +249,7 @@ impl AsdfFile {
         if external::has_host(name)
             && matches!(&opened, Err(error) if error.kind() == error::Kind::System(libc::EIO))
         {
-            lock(&self.externals.silent).insert(host.clone(), Instant::now());
+            locked(&self.externals.silent).insert(host.clone(), Instant::now());
         }
         let is_silent = self.is_silent(&host);
         let opened = opened.map_err(|error| {
@@ -262,7 +263,7 @@ impl AsdfFile {
 
     /// Records whether another file could be opened.
     fn note_opening(&self, name: &str, failure: Option<&FailedOpen>) {
-        let mut all = lock(&self.externals.failed);
+        let mut all = locked(&self.externals.failed);
         let Some(failure) = failure else {
             if let Some(failed) = all.get_mut(name) {
                 failed.is_over = true;
@@ -277,20 +278,20 @@ impl AsdfFile {
 
     /// True if another file could not be read when it was opened last without success.
     pub(crate) fn was_unread(&self, uri: &str) -> bool {
-        lock(&self.externals.failed).get(external::split(uri).0).is_some_and(|failed| failed.is_unread)
+        locked(&self.externals.failed).get(external::split(uri).0).is_some_and(|failed| failed.is_unread)
     }
 
     /// True if the server of another file did not answer, and was opened since or may be asked again now.
     pub(crate) fn may_be_back(&self, uri: &str) -> bool {
         let name = external::split(uri).0;
         let is_silent = self.is_silent(&external::host(name));
-        let failed = lock(&self.externals.failed);
+        let failed = locked(&self.externals.failed);
         failed.get(name).is_some_and(|failed| failed.is_silent && (failed.is_over || !is_silent))
     }
 
     /// True if a host did not answer a moment ago, so that it is not asked now.
     fn is_silent(&self, host: &str) -> bool {
-        lock(&self.externals.silent).get(host).is_some_and(|since| since.elapsed() < self.context.silence)
+        locked(&self.externals.silent).get(host).is_some_and(|since| since.elapsed() < self.context.silence)
     }
 
     /// True if a request to a server is needed to open the file that a URI names.
@@ -305,8 +306,10 @@ impl AsdfFile {
             return Some(self.external(uri));
         }
         let name = external::split(uri).0;
-        let failed = lock(&self.externals.failed).get(name).filter(|it| !it.is_over).map(|it| it.why.clone());
-        failed.map_or_else(|| lock(&self.externals.kept).get(name).cloned().map(Ok), |error| Some(Err(error)))
+        let failed =
+            locked(&self.externals.failed).get(name).filter(|it| !it.is_over).map(|it| it.why.clone());
+        failed
+            .map_or_else(|| locked(&self.externals.kept).get(name).cloned().map(Ok), |error| Some(Err(error)))
     }
 
     /// Fails if the tree names too many files on servers: each of them costs a request, which a stranger's tree
@@ -316,7 +319,7 @@ impl AsdfFile {
         if self.is_silent(&host) {
             return Err(Error::unsupported(format!("the server {host} does not answer")));
         }
-        let mut asked = lock(&self.externals.asked);
+        let mut asked = locked(&self.externals.asked);
         if asked.contains(url) {
             return Ok(());
         }
@@ -356,7 +359,7 @@ impl AsdfFile {
     fn open_external(&self, name: &str) -> Result<Arc<Self>> {
         let source = self.source_of_external(name)?;
         let stat = source.stat()?;
-        let mut kept = lock(&self.externals.kept);
+        let mut kept = locked(&self.externals.kept);
         if let Some(file) = kept.get(name).filter(|file| file.source_stat.version == stat.version) {
             return Ok(file.clone());
         }
@@ -372,10 +375,6 @@ impl AsdfFile {
         kept.insert(name.to_owned(), file.clone());
         Ok(file)
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A directory of files and links at paths, which are found when a program first looks into it.

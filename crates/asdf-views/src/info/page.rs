@@ -34,7 +34,7 @@ mod tables;
 
 use std::ffi::OsStr;
 use std::fmt::Write;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use asdf_file::array::literal;
 use asdf_file::container::Container;
@@ -43,6 +43,7 @@ use asdf_tree::product;
 use asdf_tree::product::FileSummary;
 use seekable::content::{Content, copy_from};
 use seekable::error::{Error, Kind, Result};
+use seekable::sync::locked;
 
 use self::arrays::{ArrayRow, Views};
 use self::html::{escape, link};
@@ -102,11 +103,11 @@ impl PageMemo {
     }
 
     fn len(&self) -> Option<u64> {
-        *self.len.lock().unwrap_or_else(PoisonError::into_inner)
+        *locked(&self.len)
     }
 
     fn set_len(&self, len: u64) {
-        *self.len.lock().unwrap_or_else(PoisonError::into_inner) = Some(len);
+        *locked(&self.len) = Some(len);
     }
 }
 
@@ -124,7 +125,7 @@ pub fn file(container: &Arc<dyn Container>, is_shown: IsShown, memo: &Arc<PageMe
         None => {
             let plan = page.plan()?;
             let len = plan.len();
-            *memo.plan.lock().unwrap_or_else(PoisonError::into_inner) = Some(plan);
+            *locked(&memo.plan) = Some(plan);
             memo.set_len(len);
             len
         }
@@ -152,11 +153,11 @@ impl PageContent {
         if let Some(bytes) = self.bytes.get() {
             return Ok(bytes);
         }
-        let mut shared = self.memo.bytes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shared = locked(&self.memo.bytes);
         let bytes = match shared.upgrade() {
             Some(bytes) => bytes,
             None => {
-                let known = self.memo.plan.lock().unwrap_or_else(PoisonError::into_inner).take();
+                let known = locked(&self.memo.plan).take();
                 let plan = known.map_or_else(|| self.page.plan(), Ok)?;
                 let mut bytes = plan.filled(&self.page)?;
                 // Other files, to which the tree refers, may have changed or gone.

@@ -3,11 +3,12 @@
 use std::any::Any;
 use std::fmt;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use seekable::cache::{Bytes, Cache, ContentId};
 use seekable::content::{Content, SharedBytes, Soundness};
 use seekable::error::{Error, Result};
+use seekable::sync::locked;
 
 use super::{Picture, png};
 
@@ -68,7 +69,7 @@ impl PictureFile {
         if let Some(bytes) = self.cache.get(self.id, 0) {
             return Ok(bytes);
         }
-        let _making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+        let _making = locked(&self.making);
         if let Some(bytes) = self.cache.get(self.id, 0) {
             return Ok(bytes);
         }

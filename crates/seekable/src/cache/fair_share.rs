@@ -5,7 +5,8 @@
 //! keep all threads busy without being split. A stream does not report that its reader has stopped, since the
 //! reader may come back. Instead a stream that takes no turn while others do is forgotten.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use crate::sync::locked;
+use std::sync::{Mutex, MutexGuard};
 
 /// Number of turns that are remembered.
 const TURNS: usize = 16;
@@ -48,7 +49,7 @@ impl FairShare {
     }
 
     fn state(&self) -> MutexGuard<'_, Turns> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.0)
     }
 }
 

@@ -2,10 +2,11 @@
 
 use std::any::Any;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use super::ContentId;
+use crate::sync::locked;
 
 /// The time after which an unused value is dropped.
 const IDLE: Duration = Duration::from_secs(60);
@@ -84,7 +85,7 @@ impl Kept {
     }
 
     fn values(&self) -> MutexGuard<'_, Vec<KeptValue>> {
-        self.values.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.values)
     }
 }
 

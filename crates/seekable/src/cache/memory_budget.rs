@@ -11,6 +11,7 @@ use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::sync::Awaited;
+use crate::sync::locked;
 
 /// The budget, and the reservations against it.
 pub(super) struct MemoryBudget {
@@ -83,7 +84,7 @@ impl MemoryBudget {
     }
 
     fn taken(&self) -> MutexGuard<'_, Taken> {
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.taken)
     }
 }
 

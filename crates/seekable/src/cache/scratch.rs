@@ -1,7 +1,8 @@
 //! Scratch tables and buffers of decoders, kept for reuse.
 
+use crate::sync::locked;
 use std::any::Any;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 /// Minimum of the pool's limit in bytes, for small budgets.
 const WEIGHT: u64 = 16 << 20;
@@ -21,12 +22,12 @@ impl Scratch {
 
     /// Returns the bytes of all kept objects.
     pub(super) fn weight(&self) -> u64 {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).iter().map(|(_, weight)| weight).sum()
+        locked(&self.waiting).iter().map(|(_, weight)| weight).sum()
     }
 
     /// Takes a kept object, or creates a new one.
     pub(super) fn take<T: Any + Send + Default>(&self) -> Box<T> {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = locked(&self.waiting);
         let place = waiting.iter().rposition(|(one, _)| one.is::<T>());
         let found = place.map(|place| waiting.remove(place).0);
         drop(waiting);
@@ -36,7 +37,7 @@ impl Scratch {
     /// Adds an object of `weight` bytes to the pool, and evicts the oldest objects beyond the pool's limit.
     pub(super) fn give<T: Any + Send>(&self, one: Box<T>, weight: u64) {
         let mut dropped = Vec::new();
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = locked(&self.waiting);
         waiting.push((one, weight));
         while waiting.iter().map(|(_, weight)| weight).sum::<u64>() > self.most {
             dropped.push(waiting.remove(0));

@@ -20,6 +20,7 @@ use std::time::Duration;
 
 use crate::content::{Content, Text};
 use crate::error::{Error, Result};
+use crate::sync::locked;
 use crate::user_dirs;
 use directory::Directory;
 
@@ -176,8 +177,4 @@ impl Drop for PendingWrite {
         *locked(&self.0.writes) -= 1;
         self.0.fewer.notify_all();
     }
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -7,6 +7,7 @@
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
+use crate::sync::locked;
 use crate::workers::{Workers, while_waiting};
 
 /// A job, and later its result.
@@ -62,7 +63,7 @@ impl<T: Send + 'static> Task<T> {
 
 impl<T> Slot<T> {
     fn state(&self) -> MutexGuard<'_, TaskState<T>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.state)
     }
 
     /// Waits until the job has ended.

@@ -6,8 +6,9 @@
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
+use crate::sync::locked;
 use crate::user_dirs;
 
 /// Size of a segment in bytes; it holds many sliding windows.
@@ -41,7 +42,7 @@ struct Segment {
 impl TempSegments {
     /// Allocates a segment, if the limit allows.
     fn segment(&self) -> Option<Segment> {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = locked(&*self.0);
         if state.refused || state.used + SEGMENT > MAX_BYTES {
             return None;
         }
@@ -134,7 +135,7 @@ impl Drop for Segment {
         use rustix::fs::{FallocateFlags, fallocate};
         let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         let punched = fallocate(&self.file, punch, self.start, SEGMENT);
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = locked(&*self.state);
         // A segment that can't be punched out stays in use.
         if punched.is_ok() {
             state.used -= SEGMENT;

@@ -40,7 +40,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
 pub use buffer::Buffer;
 pub use frame::Frame;
@@ -54,6 +54,7 @@ use crate::cache::Cache;
 use crate::content::Content;
 use crate::decode::{Chunk, Chunks};
 use crate::error::{Error, Kind, Result};
+use crate::sync::locked;
 use buffer::MIN_PIECE;
 use payload::PayloadChunks;
 use scratch::{ScratchWindow, placed};
@@ -227,7 +228,7 @@ impl BufferChunks {
             return Ok(None);
         }
         // A thread that panicked has left a valid state: the one before or after a step.
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = locked(&self.state);
         let framing = match state.framing {
             Some(framing) => framing,
             None => *state.framing.insert(self.framing()?),

@@ -16,12 +16,13 @@ mod reader;
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use self::reader::PartReader;
 use super::seek::{SeekTable, SegmentReader};
 use crate::cache::{Cache, SegmentBytes, SegmentList};
 use crate::error::{Error, Result};
+use crate::sync::locked;
 
 /// Maximum number of part starts that are remembered; all data after the last one form one part.
 const MAX_PARTS: usize = 1 << 17;
@@ -172,7 +173,7 @@ impl<P: Parts> PartTable<P> {
     }
 
     fn state(&self) -> MutexGuard<'_, FoundParts> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.state)
     }
 
     /// Returns part `n`, which begins at a known part start; `None` if the stream ends there.
@@ -336,7 +337,7 @@ impl<P: Parts> SeekTable for PartTable<P> {
         if !is_far(&self.state()) {
             return;
         }
-        let _searching = self.searching.lock().unwrap_or_else(PoisonError::into_inner);
+        let _searching = locked(&self.searching);
         if !is_far(&self.state()) {
             return;
         }

@@ -27,10 +27,11 @@ pub(super) mod stored_table;
 pub(super) mod trust;
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use crate::decode::{Decoder, GRANULE, Sequential, WHOLE};
 use crate::error::{Error, Result};
+use crate::sync::locked;
 use trust::TableTrust;
 
 /// The checkpoints of a stream.
@@ -221,7 +222,7 @@ impl SeekableDecoder {
 
     /// Keeps `error` as the library's verdict at the current offset, and returns it.
     fn judged(&self, error: Error, suspect: Option<u64>) -> Error {
-        *locked(&self.verdict) = Some(Verdict { at: self.at, error: error.clone(), suspect });
+        *locked(&*self.verdict) = Some(Verdict { at: self.at, error: error.clone(), suspect });
         error
     }
 
@@ -248,7 +249,7 @@ impl SeekableDecoder {
     /// Handles damage found by our decoder: continues with the library, or with its earlier verdict.
     fn stop(&mut self, bit: Option<u64>, error: Error) -> Result<()> {
         self.stopped = bit.map(|bit| (bit, self.at));
-        let verdict = locked(&self.verdict).clone();
+        let verdict = locked(&*self.verdict).clone();
         if let Some(verdict) = verdict.filter(|verdict| verdict.at == self.at) {
             self.backend = Backend::Judged(verdict);
             return Ok(());
@@ -311,10 +312,6 @@ fn next(
             .map(|written| if written == 0 { StepResult::End } else { StepResult::Written(written) });
     }
     Ok(segments.next(ready)?.map_or(StepResult::End, StepResult::Segment))
-}
-
-fn locked(verdict: &Mutex<Option<Verdict>>) -> MutexGuard<'_, Option<Verdict>> {
-    verdict.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Adds the position in the stream to an error, unless the error has one.

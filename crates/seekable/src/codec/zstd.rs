@@ -33,7 +33,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use super::input::Input;
 use super::parts::PartTable;
@@ -45,6 +45,7 @@ use crate::codec::StoredStream;
 use crate::content::Content;
 use crate::decode::{Decoder, Sequential};
 use crate::error::{Error, Result};
+use crate::sync::locked;
 use frame::Frames;
 use header::Header;
 use library::Unpacking;
@@ -123,13 +124,13 @@ impl Zstd {
 
     /// True if a seek table of the stream is stored: an earlier reader found the stream long.
     fn has_table(&self) -> bool {
-        let slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner);
+        let slot = locked(&self.slot);
         slot.as_ref().is_some_and(TableSlot::has_table)
     }
 
     /// Returns the stream with checkpoints within frames like the first one.
     fn with_table(&self, first: Header) -> Arc<dyn Sequential> {
-        let slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let slot = locked(&self.slot).take();
         let table = ZstdTable::new(self.frames.clone(), first.window, slot);
         Arc::new(Seekable::new(table, library::library(self.frames.stored.clone())))
     }

@@ -19,13 +19,14 @@ mod read_ahead;
 use std::fmt;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, Weak};
 
 use super::{Chunk, Chunks, GRANULE, Sequential, WHOLE};
 use crate::cache::{Bytes, Cache, ContentId};
 use crate::content::{Content, SharedBytes, Soundness};
 use crate::error::{Error, Result};
 use crate::sync::Awaited;
+use crate::sync::locked;
 use job::ReadersState;
 
 /// Maximum distance between granules that count as near: somewhat more than one read-ahead request of the
@@ -264,7 +265,7 @@ impl Decoded {
     }
 
     fn state(&self) -> MutexGuard<'_, ReadersState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.state)
     }
 }
 

@@ -4,10 +4,11 @@
 //! The least recently used decoder is evicted first.
 
 use std::fmt;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use super::Decoder;
 use crate::cache::{ContentId, Reclaim};
+use crate::sync::locked;
 
 /// Maximum active decoders of one content.
 pub(super) const PER_CONTENT: usize = 4;
@@ -78,7 +79,7 @@ impl IdleDecoders {
     }
 
     fn decoders(&self) -> MutexGuard<'_, Decoders> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.0)
     }
 }
 

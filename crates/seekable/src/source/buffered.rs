@@ -2,10 +2,11 @@
 
 use std::ops::Range;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use super::{Source, SourceStat, read_up_to};
 use crate::error::Result;
+use crate::sync::locked;
 
 /// Bytes read at once near the last read. Longer reads bypass the buffer.
 const PIECE: usize = 64 << 10;
@@ -45,7 +46,7 @@ impl Source for BufferedSource {
         if buf.len() >= PIECE {
             return self.source.read_at(offset, buf);
         }
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = locked(&self.kept);
         let (start, bytes) = &mut *kept;
         let skip = offset.checked_sub(*start).and_then(|skip| usize::try_from(skip).ok());
         let held = skip.and_then(|skip| bytes.get(skip..)).filter(|held| held.len() >= buf.len());

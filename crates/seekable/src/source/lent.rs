@@ -6,10 +6,11 @@
 
 #![allow(unsafe_code)] // the mapping
 
+use crate::sync::locked;
 use std::fs::File;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant};
 
 use memmap2::{Advice, Mmap, MmapOptions, UncheckedAdvice};
@@ -63,7 +64,7 @@ impl Drop for Lent<'_> {
 }
 
 fn watched_maps() -> MutexGuard<'static, Option<Vec<Weak<Lendable>>>> {
-    WATCHED.lock().unwrap_or_else(PoisonError::into_inner)
+    locked(&WATCHED)
 }
 
 /// A mapping, and the time of its last loan.

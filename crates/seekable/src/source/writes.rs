@@ -4,11 +4,12 @@
 //! size and times are those of a file that was only renamed. All open files share one inotify instance, because a user
 //! can have only 128. Only a daemon has one: the kernel takes some 15 ms to close it when the program ends.
 
+use crate::sync::locked;
 use std::collections::HashMap;
 use std::fs::File;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock};
 
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 
@@ -56,7 +57,7 @@ pub(super) fn are_counted() -> bool {
 
 impl Watches {
     fn files(&self) -> MutexGuard<'_, HashMap<i32, Watched>> {
-        self.files.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.files)
     }
 
     /// Counts the events that have arrived.

@@ -4,10 +4,11 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use super::UserDir;
 use crate::error::Result;
+use crate::sync::locked;
 
 /// A directory that is opened again if it was removed.
 #[derive(Debug)]
@@ -52,7 +53,7 @@ impl HeldDir {
 
     /// Returns the directory, recreated if it was removed. The second value is true if it was recreated now.
     pub fn get(&self) -> (Arc<OwnedFd>, bool) {
-        let mut dir = self.dir.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut dir = locked(&self.dir);
         let is_new = if is_removed(&**dir)
             && !self.covered
             && let Ok(made) = self.user_dir.open(&self.path)

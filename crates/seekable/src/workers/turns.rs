@@ -10,6 +10,7 @@ use std::sync::{Condvar, Mutex, PoisonError};
 
 use super::while_waiting;
 use crate::per_process::PerProcess;
+use crate::sync::locked;
 
 /// The smallest sizes in bytes of the jobs that need a turn. Each size has its own turns, so that large jobs
 /// do not wait for very large ones.
@@ -65,7 +66,7 @@ impl Turns {
     fn take(&'static self) {
         let most = std::thread::available_parallelism().map_or(2, NonZeroUsize::get).max(2);
         while_waiting(|| {
-            let taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+            let taken = locked(&self.taken);
             let waited = self.ended.wait_while(taken, |taken| *taken >= most);
             *waited.unwrap_or_else(PoisonError::into_inner) += 1;
         });
@@ -73,7 +74,7 @@ impl Turns {
     }
 
     fn end(&self) {
-        *self.taken.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+        *locked(&self.taken) -= 1;
         self.ended.notify_one();
     }
 }

@@ -1,10 +1,11 @@
 //! Gathered parts of arrays, kept until they have been read.
 
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 use seekable::error::Result;
 use seekable::per_process::PerProcess;
 use seekable::sync::Awaited;
+use seekable::sync::locked;
 
 /// Size of the first part gathered for a reader, in bytes.
 const FIRST: u64 = 128 << 10;
@@ -75,7 +76,7 @@ impl GatherCache {
         out: &mut [u8],
         gather: &dyn Fn(u64) -> Result<Option<(u64, Vec<u8>)>>,
     ) -> Result<usize> {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = locked(&self.0);
         let copied = match state.part.copy(offset, out) {
             0 => state.old.copy(offset, out),
             copied => copied,
@@ -110,7 +111,7 @@ impl GatherCache {
 
     /// Drops the parts of other arrays until there is room for `wanted` bytes. Returns the size available.
     fn make_room(self: &Arc<Self>, wanted: u64) -> u64 {
-        let mut holders = HOLDERS.get().lock().unwrap_or_else(PoisonError::into_inner);
+        let mut holders = locked(HOLDERS.get());
         holders.retain(|holder| holder.upgrade().is_some_and(|holder| !Arc::ptr_eq(&holder, self)));
         let mut held = 0;
         for holder in holders.iter().rev().filter_map(Weak::upgrade) {

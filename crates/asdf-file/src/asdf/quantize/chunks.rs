@@ -3,9 +3,10 @@
 //! To find a value the headers are walked from the first chunk on. A bounded number of chunk starts is kept,
 //! so that the next walk begins nearby.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use seekable::error::{Error, Result};
+use seekable::sync::locked;
 
 use seekable::content::{Content, read_exact_at};
 
@@ -105,7 +106,7 @@ impl Chunks {
 
     fn walked(&self) -> std::sync::MutexGuard<'_, Walked> {
         // Every change is complete in itself, so a panic leaves no inconsistent state.
-        self.walked.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.walked)
     }
 
     /// Keeps the start of the chunk after `chunk`, if this start is far enough from the last start kept.

@@ -7,11 +7,12 @@
 //! verified.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use seekable::codec::blosc::{Buffer, Buffers, DecodedRun, RUN_BUFFERS, RUN_BYTES, Scratch};
 use seekable::error::{Error, Result};
 use seekable::source::Source;
+use seekable::sync::locked;
 
 use seekable::content::{Borrowed, Content, Slice};
 
@@ -246,7 +247,7 @@ impl Body {
         if self.checksum == Checksum::None {
             return Ok(());
         }
-        let mut verified = self.verified.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut verified = locked(&self.verified);
         let mut cursor = Cursor::new(&self.map);
         while verified.chunks < n {
             if let Some(error) = &verified.stopped {
@@ -271,7 +272,7 @@ impl Body {
     }
 
     fn checks(&self) -> MutexGuard<'_, Checks> {
-        self.checks.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.checks)
     }
 
     /// Appends the decoded bytes of chunk `n`. The cursor provides its stored bytes.

@@ -1,7 +1,7 @@
 //! A Bloscpack file as a container.
 
 use std::num::NonZeroUsize;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use asdf_file::array::{self, npy};
 use asdf_file::container::references::{self, RefsFile};
@@ -14,6 +14,7 @@ use seekable::codec::blosc::{Buffer, Buffers, DecodedRun, Payload};
 use seekable::content::{Content, Text, UnreadableText};
 use seekable::error::{self, Error, Result, if_readable};
 use seekable::source::{Source, SourceStat};
+use seekable::sync::locked;
 
 use super::array::{Array, Metadata};
 use super::body::{Body, MISMATCH};
@@ -111,7 +112,7 @@ impl BloscpackFile {
         if let Some((start, len)) = self.body.stated_place(n) {
             return Ok(self.payload()?.part(start, len));
         }
-        let mut items = self.items.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut items = locked(&self.items);
         let item = items.get_or_insert(n, || {
             let item = LocatedPayload { body: self.body.clone(), n, found };
             Payload::new(Arc::new(item), found.header.nbytes().into(), &self.context.cache).content()

@@ -10,11 +10,12 @@
 //! Boundaries along the chain are kept: one for each run of chunks that are decoded together. If there are
 //! too many, every other one is dropped, so that memory is bounded for any file.
 
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use seekable::codec::blosc::DecodedRun;
 use seekable::error::{self, Error, Result};
 use seekable::source::Source;
+use seekable::sync::locked;
 
 use super::chain::{ChunkBoundaries, ChunkBoundary, Hop, LocatedChunk, Walked};
 use super::header::Header;
@@ -293,11 +294,11 @@ impl ChunkMap {
     }
 
     fn chain(&self) -> MutexGuard<'_, ChunkBoundaries> {
-        self.chain.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.chain)
     }
 
     fn last_slot(&self) -> MutexGuard<'_, Option<(u64, LocatedChunk)>> {
-        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.last)
     }
 
     /// Returns the chunk that was looked up last.

@@ -5,12 +5,13 @@
 //! cached in bounded memory.
 
 use std::ffi::OsStr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use asdf_file::folder::shared_path::SharedPath;
 use asdf_file::folder::{Dir, EntryKind, Node};
 use lru::LruCache;
 use seekable::error::Result;
+use seekable::sync::locked;
 
 use super::chunk;
 use super::entry::IndexEntry;
@@ -41,7 +42,7 @@ impl Frames {
     }
 
     fn items(&self, frame: u64) -> Result<Items<IndexEntry>> {
-        let kept = || self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = || locked(&self.kept);
         if let Some(items) = kept().0.get(&frame) {
             return Ok(items.clone());
         }

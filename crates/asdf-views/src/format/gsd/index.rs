@@ -10,11 +10,12 @@
 
 use std::num::NonZeroUsize;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use lru::LruCache;
 use seekable::error::{Error, Kind, Result};
 use seekable::source::{Source, read_up_to};
+use seekable::sync::locked;
 
 use super::entry::{IndexEntry, Limits};
 use super::header::{ENTRY, FileRange};
@@ -103,7 +104,7 @@ impl Index {
     }
 
     fn page(&self, page: u64) -> Result<Arc<[u8]>> {
-        let kept = || self.pages.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = || locked(&self.pages);
         if let Some(bytes) = kept().get(&page) {
             return Ok(bytes.clone());
         }

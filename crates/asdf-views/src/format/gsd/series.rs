@@ -18,11 +18,12 @@ use asdf_file::array::{ByteOrder, Datatype, npy};
 use asdf_file::container;
 use asdf_file::folder::shared_path::SharedPath;
 use asdf_file::folder::{Attributes, Dir, EntryKind, File, Node, Renewal, Signature};
-use gather::{Gather, Of, locked};
+use gather::{Gather, Of};
 use pass::{Differs, NameChunks, NameRows, Outcome, Pass};
 use rows::LoggedQuantity;
 use seekable::content::{Content, read_exact_at};
 use seekable::error::{Error, Result, if_readable};
+use seekable::sync::locked;
 
 use super::defect::{GsdDefect, UnequalChunks};
 use super::entry::{Element, IndexEntry};

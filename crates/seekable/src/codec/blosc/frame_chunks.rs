@@ -4,7 +4,7 @@
 //! have the length that the header states, the place of a chunk in the decoded bytes follows from its number.
 //! Otherwise the headers of all chunks are read once.
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use super::frame::Frame;
 use super::header::{EXTENDED_SIZE, HEADER_SIZE, Header, Special};
@@ -13,6 +13,7 @@ use super::{Buffer, Buffers, DecodedRun, Payload, RUN_BUFFERS, RUN_BYTES};
 use crate::cache::Cache;
 use crate::content::{Content, read_exact_at};
 use crate::error::{self, Error, Result};
+use crate::sync::locked;
 
 /// Length of an offset in the index.
 const OFFSET: u64 = 8;
@@ -205,7 +206,7 @@ impl FrameChunks {
 
     /// Returns chunk `n`.
     pub fn chunk(&self, n: u64) -> Result<FrameChunk> {
-        let known = *self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = *locked(&self.last);
         if let Some(known) = known.filter(|known| known.n == n) {
             return Ok(known.chunk);
         }
@@ -219,7 +220,7 @@ impl FrameChunks {
             let what = format!("it decodes to {} bytes, but the frame says {len}", chunk.header.nbytes());
             return Err(placed(Error::damaged(what), &*self.stored, chunk.at.unwrap_or(0)));
         }
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(Numbered { n, chunk });
+        *locked(&self.last) = Some(Numbered { n, chunk });
         Ok(chunk)
     }
 

@@ -7,13 +7,14 @@
 //! run is decoded buffer by buffer, so that the undamaged buffers can be read.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::{Buffer, Scratch};
 use crate::cache::Cache;
 use crate::content::Content;
 use crate::decode::{Chunk, Chunks, Decoded, Part};
 use crate::error::{Error, Kind, Result};
+use crate::sync::locked;
 
 /// A buffer of up to this many decoded bytes is decoded as a whole, by one thread.
 const TOGETHER: u64 = 1 << 20;
@@ -105,7 +106,7 @@ impl PayloadChunks {
     }
 
     fn damaged(&self) -> MutexGuard<'_, HashSet<u64>> {
-        self.damaged.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.damaged)
     }
 
     /// Returns the buffers that are decoded together with byte `offset`.

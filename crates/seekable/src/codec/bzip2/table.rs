@@ -1,7 +1,7 @@
 //! The positions of the blocks in a content.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::entry::{BlockEntry, BlockStart};
 use super::stored_table::StoredBzip2Table;
@@ -11,6 +11,7 @@ use crate::codec::seek::SeekTable;
 use crate::codec::seek::stored_table::{Completion, Summary, TableSlot};
 use crate::codec::seek::trust::TrustedTable;
 use crate::content::Content;
+use crate::sync::locked;
 
 /// bzip2 streams and their table.
 pub(super) struct Bzip2Table {
@@ -67,7 +68,7 @@ impl Bzip2Table {
     }
 
     fn state(&self) -> MutexGuard<'_, TableState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.state)
     }
 
     /// Returns the position of block `n`, which is in the table or the first block after it; `None` at the

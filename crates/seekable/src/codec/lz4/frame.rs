@@ -6,7 +6,7 @@
 //! ([`decoded_len`]). If the resulting sum equals the actual data size, each assumed block size is right.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use super::format::{BlockSize, FrameBlocks, FrameStart, decoded_len};
 use super::running::Running;
@@ -15,6 +15,7 @@ use crate::codec::input::Input;
 use crate::codec::parts::{NextPart, PartStart, Parts};
 use crate::content::Content;
 use crate::error::Result;
+use crate::sync::locked;
 
 /// Bytes read at a time to get headers: the headers of small blocks are read together.
 const HEADER_READ: usize = 4 << 10;
@@ -53,7 +54,7 @@ impl Frames {
 
     /// Returns checksum and length of the frame up to `start`, if the frame was decoded in order up to `start`.
     fn running_at(&self, start: PartStart) -> Option<Running> {
-        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let running = locked(&self.running);
         running
             .as_ref()
             .filter(|(at, _)| *at == start && start.state != 0)
@@ -61,7 +62,7 @@ impl Frames {
     }
 
     fn goes_on(&self, start: PartStart, running: Running) {
-        *self.running.lock().unwrap_or_else(PoisonError::into_inner) = Some((start, running));
+        *locked(&self.running) = Some((start, running));
     }
 
     /// Returns the decoded size of the block with the size field `size`; `None` if its lengths are invalid.

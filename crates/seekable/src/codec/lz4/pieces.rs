@@ -9,7 +9,7 @@
 //! small for any file.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::super::input::Input;
 use super::super::part::{ExternalPart, Take};
@@ -19,6 +19,7 @@ use super::whole;
 use crate::content::{Content, on_server};
 use crate::decode::{Chunk, Chunks, Decoder};
 use crate::error::{Error, Kind, Result};
+use crate::sync::locked;
 
 /// Bytes read at a time to get headers: the headers of small pieces are read together.
 const HEADER_READ: usize = 4 << 10;
@@ -228,7 +229,7 @@ impl Lz4Pieces {
             input.take(len);
             done
         } else {
-            let spare = || self.spare.lock().unwrap_or_else(PoisonError::into_inner);
+            let spare = || locked(&self.spare);
             let mut bytes = spare().pop().unwrap_or_default();
             let done = input.gather(len, &mut bytes).is_ok_and(|bytes| decode_whole(bytes, room));
             let mut spare = spare();
@@ -246,7 +247,7 @@ impl Lz4Pieces {
     }
 
     fn table(&self) -> MutexGuard<'_, PieceTable> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.table)
     }
 }
 

@@ -2,10 +2,11 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::stored_table::TableSlot;
 use crate::error::{Error, Result};
+use crate::sync::locked;
 
 /// The stored table of a stream, if there is a slot and the slot holds a table.
 #[derive(Debug)]
@@ -65,7 +66,7 @@ impl<K> TrustedTable<K> {
     }
 
     fn state(&self) -> MutexGuard<'_, TrustState<K>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.state)
     }
 }
 

@@ -4,7 +4,7 @@
 //! output before a checkpoint has to be summed without a gap.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::blocks::BlockDecoder;
 use super::checksums::Checksums;
@@ -21,6 +21,7 @@ use crate::codec::seek::stored_table::{Completion, Summary, TableSlot};
 use crate::codec::seek::trust::TrustedTable;
 use crate::content::Content;
 use crate::error::{Error, Result};
+use crate::sync::locked;
 
 /// Maximum size of a dictionary without the output in it: a tree, three tables, three offsets.
 const HEAD: u64 = 1 << 10;
@@ -112,7 +113,7 @@ impl ZstdTable {
     }
 
     fn state(&self) -> MutexGuard<'_, TableState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.state)
     }
 
     /// Returns the stored bytes from `from` on.

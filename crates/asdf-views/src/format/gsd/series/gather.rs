@@ -1,9 +1,10 @@
 //! The concatenated chunks of one name, gathered on read.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use seekable::error::{Error, Kind, Result};
 use seekable::source::{Source, read_up_to};
+use seekable::sync::locked;
 
 use seekable::content::{Content, Soundness, Stored, fill};
 
@@ -48,10 +49,6 @@ pub(crate) struct Gather {
     of: Of,
     /// The end of the last search, where a sequential reader continues.
     last: Mutex<SearchStart>,
-}
-
-pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A part of a chunk's data: its offset in the source, and its length.
