@@ -18,7 +18,7 @@ from pathlib import Path
 # one subject: only circles are forbidden.
 LAYERS = {
     "src": "cli look daemon check fuse vfs overlay mounted view progress log exit text_diff",
-    "python/src": "array block catalog decode file arguments waiting process",
+    "python/src": "array block catalog decode file arguments waiting ending process",
     "crates/asdf-access/src": "catalog library files local named options search",
     "crates/asdf-remote/src": None,
     "crates/asdf-views/src": "info format views parquet picture",

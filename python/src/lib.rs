@@ -7,6 +7,7 @@
 //! - `catalog`: the catalogue of many files
 //! - `decode`: a compressed block that Python reads
 //! - `waiting`: calls without the GIL, which a signal ends
+//! - `ending`: the end of Python while other threads read
 //! - `process`: values that a forked process does not use
 //!
 //! Whatever may take long runs without the GIL. No call writes a file, but for a save, the history and the tables of the
@@ -17,6 +18,7 @@ mod array;
 mod block;
 mod catalog;
 mod decode;
+mod ending;
 mod file;
 mod process;
 mod waiting;
@@ -35,6 +37,8 @@ mod _native {
         module.py().import("numpy")?;
         let array = PyArray1::<u8>::zeros(module.py(), 0, false);
         array.try_readwrite()?;
+        let ends = wrap_pyfunction!(crate::ending::ends, module)?;
+        module.py().import("atexit")?.call_method1("register", (ends,))?;
         Ok(())
     }
 

@@ -11,6 +11,8 @@ use seekable::cache::has_room;
 use seekable::sync::locked;
 use seekable::workers::caller::unless_given_up;
 
+use crate::ending::{detached, is_over};
+
 pyo3::import_exception!(asdf_mount._error, AsdfMountError);
 
 /// Returns the exception for an error. Its `errno` is that with which a mount answers.
@@ -59,12 +61,15 @@ fn run<T: Send>(py: Python<'_>, job: impl FnOnce() -> Result<T> + Send) -> PyRes
     let raised = Arc::new(Mutex::new(None));
     let noted = raised.clone();
     let has_given_up = move || {
+        if is_over() {
+            return true;
+        }
         let exception = Python::attach(|py| py.check_signals()).err();
         let mut noted = locked(&*noted);
         *noted = noted.take().or(exception);
         noted.is_some()
     };
-    let done = py.detach(|| unless_given_up(has_given_up, job));
+    let done = detached(py, || unless_given_up(has_given_up, job));
     let exception = locked(&*raised).take();
     exception.map_or(Ok(done), Err)
 }

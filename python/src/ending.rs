@@ -1,0 +1,86 @@
+//! The end of Python while other threads read.
+//!
+//! Python ends a daemon thread that asks for the GIL after the end by `pthread_exit`, which unwinds the thread's frames. Those
+//! of Rust may not be unwound so: the process crashed. So [`ends`] lets all threads come to a point from where they do
+//! not return.
+
+use std::sync::Mutex;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use pyo3::prelude::*;
+use seekable::sync::locked;
+
+/// Maximum time for which the end waits for threads.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Time between two looks at them.
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// Calls without the GIL.
+struct Calls {
+    /// The process that counts them: a forked one has none of these threads.
+    process: u32,
+    count: usize,
+    /// The thread that ends Python.
+    ending: Option<thread::ThreadId>,
+}
+
+static CALLS: Mutex<Calls> = Mutex::new(Calls { process: 0, count: 0, ending: None });
+
+impl Calls {
+    /// Begins with none in a forked process.
+    fn here(&mut self) -> &mut Self {
+        if self.process != std::process::id() {
+            *self = Self { process: std::process::id(), count: 0, ending: None };
+        }
+        self
+    }
+
+    fn is_over(&self) -> bool {
+        self.ending.is_some_and(|thread| thread != thread::current().id())
+    }
+}
+
+/// True if Python ends, on another thread.
+pub(crate) fn is_over() -> bool {
+    locked(&CALLS).here().is_over()
+}
+
+/// Runs a job without the GIL. Does not return if Python ends meanwhile.
+pub(crate) fn detached<T: Send>(py: Python<'_>, job: impl FnOnce() -> T + Send) -> T {
+    // The call is counted for as long as it may ask for the GIL.
+    locked(&CALLS).here().count += 1;
+    let done = py.detach(|| {
+        stay_if_over();
+        let done = job();
+        stay_if_over();
+        done
+    });
+    locked(&CALLS).here().count -= 1;
+    done
+}
+
+fn stay_if_over() {
+    {
+        let mut calls = locked(&CALLS);
+        if !calls.here().is_over() {
+            return;
+        }
+        calls.count -= 1;
+    }
+    loop {
+        thread::park();
+    }
+}
+
+/// Python's `atexit` calls it, before daemon threads are ended.
+#[pyfunction]
+pub(crate) fn ends(py: Python<'_>) {
+    locked(&CALLS).here().ending = Some(thread::current().id());
+    py.detach(|| {
+        let begun = Instant::now();
+        while locked(&CALLS).here().count > 0 && begun.elapsed() < PATIENCE {
+            thread::sleep(PAUSE);
+        }
+    });
+}
