@@ -12,7 +12,7 @@ use crate::world::{Member, World};
 use common::dice::Dice;
 
 impl World {
-    /// Chooses a file, and lets nobody else change it outside of the mount.
+    /// Chooses a file. Other actors do not change it outside of the mount meanwhile.
     fn other(&self, dice: &mut Dice, act: impl FnOnce(&Member, &mut Dice)) {
         let member = self.member(dice);
         let _alone = member.by_others.lock().unwrap();

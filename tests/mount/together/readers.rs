@@ -16,7 +16,7 @@ use crate::views::{Seen, VIEWS, View, numbers, reference};
 use crate::world::{Kind, Member, World};
 use common::dice::Dice;
 
-/// Errors of a read whose file another program overwrites in place meanwhile.
+/// Errors of a read while another program overwrites the file in place.
 pub(crate) const BROKEN: [i32; 4] = [libc::ESTALE, libc::EIO, libc::ENOENT, libc::ENOTDIR];
 
 impl World {
