@@ -49,15 +49,29 @@ pub(crate) fn is_over() -> bool {
 /// Runs a job without the GIL. Does not return if Python ends meanwhile.
 pub(crate) fn detached<T: Send>(py: Python<'_>, job: impl FnOnce() -> T + Send) -> T {
     // The call is counted for as long as it may ask for the GIL.
-    locked(&CALLS).here().count += 1;
-    let done = py.detach(|| {
+    let _counted = Counted::new();
+    py.detach(|| {
         stay_if_over();
         let done = job();
         stay_if_over();
         done
-    });
-    locked(&CALLS).here().count -= 1;
-    done
+    })
+}
+
+/// One of the calls, counted until it returns or panics.
+struct Counted;
+
+impl Counted {
+    fn new() -> Self {
+        locked(&CALLS).here().count += 1;
+        Self
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        locked(&CALLS).here().count -= 1;
+    }
 }
 
 fn stay_if_over() {
