@@ -152,6 +152,15 @@ impl History {
         self.is_remote
     }
 
+    /// The machine, if others may share the state directory, else nothing.
+    fn machine(&self) -> &'static str {
+        if self.is_remote { machine() } else { "" }
+    }
+
+    fn id_of(&self, (dir, name): (BorrowedFd<'_>, &OsStr)) -> Result<FileId> {
+        FileId::of(dir, name, self.machine())
+    }
+
     /// Keeps a text that a save is about to replace.
     ///
     /// # Errors
@@ -188,7 +197,7 @@ impl History {
 
     fn try_to_keep(&self, replaced: &Replaced<'_>) -> Result<KeptText<'_>> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let id = FileId::of(replaced.file.0, replaced.file.1)?;
+        let id = self.id_of(replaced.file)?;
         let mut header = Header {
             time: (i64::try_from(now.as_secs()).unwrap_or(i64::MAX), now.subsec_nanos()),
             program: replaced.program.map(entry::program_name),
@@ -244,7 +253,7 @@ impl History {
         file: (BorrowedFd<'_>, &OsStr),
         now: impl FnOnce() -> Result<Digest>,
     ) -> Result<Vec<Save>> {
-        self.changes_of(&FileId::of(file.0, file.1)?, now)
+        self.changes_of(&self.id_of(file)?, now)
     }
 
     /// Returns the saves of an open file, which was found at a name in a directory, as [`Self::changes`] does. If
@@ -258,7 +267,7 @@ impl History {
         found_at: (BorrowedFd<'_>, &OsStr),
         now: impl FnOnce() -> Result<Digest>,
     ) -> Result<Vec<Save>> {
-        self.changes_of(&FileId::of_open(file, found_at.0, found_at.1)?, now)
+        self.changes_of(&FileId::of_open(file, found_at.0, found_at.1, self.machine())?, now)
     }
 
     fn changes_of(&self, id: &FileId, now: impl FnOnce() -> Result<Digest>) -> Result<Vec<Save>> {
@@ -343,7 +352,7 @@ impl KeptText<'_> {
     /// texts beyond the limits.
     pub fn saved(self, file: (BorrowedFd<'_>, &OsStr)) {
         let Ok((state, dir)) = self.history.open_dir(false) else { return };
-        let (name, bucket) = match FileId::of(file.0, file.1) {
+        let (name, bucket) = match self.history.id_of(file) {
             Ok(id) => (self.bucket.set_done(self.name, id.changed), self.bucket.follow(&dir, &id)),
             Err(_) => (self.name, self.bucket.key.clone()),
         };

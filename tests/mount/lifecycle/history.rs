@@ -265,28 +265,45 @@ fn without_history_nothing_is_kept_or_shown() {
     );
 }
 
+/// Gives this machine the identifier NAME, in the mount namespace of the script.
+const MACHINE: &str = r#"
+    mkdir etc; cp -a /etc/. etc; mount --bind etc /etc
+    machine() { echo "$1" >/etc/machine-id; }
+"#;
+
 #[test]
 fn machines_that_share_the_state_directory_do_not_mix_their_files() {
-    runs(
+    runs(&format!(
         r#"
+        {MACHINE}
         cp a.asdf sample
-        echo 11111111111111111111111111111111 >one; echo 22222222222222222222222222222222 >two
-        test -e /etc/machine-id || { mount --bind /etc etc 2>/dev/null || true; }
-        test -e /etc/machine-id || exit 0
-        mkdir disk
+        mkdir disk served state; bindfs served state
         for machine in one two one two; do
-            mount --bind $machine /etc/machine-id
+            machine $machine
             # The same path, and the same inode.
-            mount -t tmpfs none disk; cp ${machine}.asdf disk/a.asdf 2>/dev/null || cp sample disk/a.asdf
+            mount -t tmpfs none disk; cp ${{machine}}.asdf disk/a.asdf 2>/dev/null || cp sample disk/a.asdf
             F=disk/a.asdf; before=$(asdf-mount --log $F | wc -l)
             save $machine 2>/dev/null || true; save "again $machine"
             asdf-mount --log $F >log
             test $(grep -c . log) = $((before + 2))
             asdf-mount -q --undo $F; named $machine; asdf-mount -q --undo $F; named "again $machine"
-            cp $F ${machine}.asdf
-            umount disk; umount /etc/machine-id
-        done"#,
-    );
+            cp $F ${{machine}}.asdf
+            umount disk
+        done
+        umount state"#,
+    ));
+}
+
+#[test]
+fn a_new_machine_id_hides_no_saves_of_a_local_disk() {
+    runs(&format!(
+        r#"
+        {MACHINE}
+        rm -f /etc/machine-id; save first
+        machine one; count 1; save second; count 2
+        machine two; count 2
+        asdf-mount -q --undo $F 2; named 'Sample Galaxy'"#,
+    ));
 }
 
 #[test]

@@ -1,10 +1,11 @@
 //! The identity of a file, by which its bucket (the directory with its texts) is found.
 //!
 //! The key is a digest of the machine, the file system, the inode and its time of birth. It survives a rename
-//! of the file, and differs for a new file that gets the inode number of a deleted one. The machine is
-//! `/etc/machine-id`, else the host name: several machines may share a state directory, and their disks may be
-//! copies. The file system is its identifier in statfs, which is the same after a reboot, or else the device
-//! number. On a file system that machines share (NFS, SMB, sshfs) its name `server:path` stands for both
+//! of the file, and differs for a new file that gets the inode number of a deleted one. The machine is left out
+//! where the state directory is on a local disk, so that a new machine-id changes no key. Several machines may
+//! share another state directory, and their disks may be copies: the machine is `/etc/machine-id` there, else
+//! the host name. The file system is its identifier in statfs, which is the same after a reboot, or else the
+//! device number. On a file system that machines share (NFS, SMB, sshfs) its name `server:path` stands for both
 //! machine and file system, so that all machines find the bucket; times of birth are left out there.
 //!
 //! The path is a digest of the machine and the absolute path. It finds the bucket of a file that was restored
@@ -39,20 +40,26 @@ pub(super) struct FileId {
 }
 
 impl FileId {
-    /// Returns the identity of the file `name` in a directory.
-    pub(super) fn of(dir: BorrowedFd<'_>, name: &OsStr) -> Result<Self> {
+    /// Returns the identity of the file `name` in a directory. `machine` is empty if the state directory is of one
+    /// machine.
+    pub(super) fn of(dir: BorrowedFd<'_>, name: &OsStr, machine: &str) -> Result<Self> {
         let stat = rustix::fs::statx(dir, name, AtFlags::SYMLINK_NOFOLLOW, WANTED)?;
-        Self::of_stat(&stat, dir, name)
+        Self::of_stat(&stat, dir, name, machine)
     }
 
-    /// Returns the identity of an open file, which was found as `name` in a directory.
-    pub(super) fn of_open(file: BorrowedFd<'_>, dir: BorrowedFd<'_>, name: &OsStr) -> Result<Self> {
-        Self::of_stat(&rustix::fs::statx(file, "", AtFlags::EMPTY_PATH, WANTED)?, dir, name)
+    /// Returns the identity of an open file, which was found as `name` in a directory, as [`of`](Self::of) does.
+    pub(super) fn of_open(
+        file: BorrowedFd<'_>,
+        dir: BorrowedFd<'_>,
+        name: &OsStr,
+        machine: &str,
+    ) -> Result<Self> {
+        let stat = rustix::fs::statx(file, "", AtFlags::EMPTY_PATH, WANTED)?;
+        Self::of_stat(&stat, dir, name, machine)
     }
 
-    fn of_stat(stat: &Statx, dir: BorrowedFd<'_>, name: &OsStr) -> Result<Self> {
+    fn of_stat(stat: &Statx, dir: BorrowedFd<'_>, name: &OsStr, machine: &str) -> Result<Self> {
         let device = format!("{}:{}", stat.stx_dev_major, stat.stx_dev_minor);
-        let machine = machine();
         let shared = storage::is_remote(dir).then(|| shared_name(&device)).flatten();
         let has_birth = StatxFlags::from_bits_retain(stat.stx_mask).contains(StatxFlags::BTIME);
         let birth = has_birth.then_some((stat.stx_btime.tv_sec, stat.stx_btime.tv_nsec));
@@ -111,7 +118,7 @@ mod tests {
     fn a_renamed_file_keeps_its_key_and_a_new_one_has_another() {
         let folder = tempfile::tempdir().unwrap();
         let dir = std::fs::File::open(folder.path()).unwrap();
-        let id = |name: &str| FileId::of(dir.as_fd(), OsStr::new(name)).unwrap();
+        let id = |name: &str| FileId::of(dir.as_fd(), OsStr::new(name), "").unwrap();
         let path = |name: &str| folder.path().join(name);
         std::fs::write(path("a.asdf"), "a").unwrap();
         let first = id("a.asdf");
@@ -123,7 +130,7 @@ mod tests {
         assert!(other.key != first.key && other.path == first.path);
         let open = std::fs::File::open(path("b-c.asdf")).unwrap();
         std::fs::rename(path("a.asdf"), path("b-c.asdf")).unwrap();
-        assert_eq!(FileId::of_open(open.as_fd(), dir.as_fd(), OsStr::new("b-c.asdf")).unwrap(), renamed);
-        assert!(FileId::of(dir.as_fd(), OsStr::new("none")).is_err());
+        assert_eq!(FileId::of_open(open.as_fd(), dir.as_fd(), OsStr::new("b-c.asdf"), "").unwrap(), renamed);
+        assert!(FileId::of(dir.as_fd(), OsStr::new("none"), "").is_err());
     }
 }

@@ -175,8 +175,8 @@ fn the_texts_of_a_file_are_found_without_those_of_others() {
     // A stale mark leads to no other file's texts.
     let history = bench.history.open_dir(false).unwrap().1;
     let at_a =
-        FileId { path: OsString::from("1"), ..FileId::of(bench.dir.as_fd(), "b.asdf".as_ref()).unwrap() };
-    bucket::mark(&history, &at_a.path, &FileId::of(bench.dir.as_fd(), "c.asdf".as_ref()).unwrap().key)
+        FileId { path: OsString::from("1"), ..FileId::of(bench.dir.as_fd(), "b.asdf".as_ref(), "").unwrap() };
+    bucket::mark(&history, &at_a.path, &FileId::of(bench.dir.as_fd(), "c.asdf".as_ref(), "").unwrap().key)
         .unwrap();
     assert!(Bucket::others_at(&history, &at_a).unwrap().is_empty());
     // The marks go with the texts.
