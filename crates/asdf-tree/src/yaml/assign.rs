@@ -524,6 +524,9 @@ impl FoundNode {
         let Some(text) = new.plain() else { return new.flow.clone() };
         let is = resolve(text);
         let old = self.scalar_type();
+        if text.is_empty() && old == Type::Str {
+            warn("it was a text, and Python reads null now; \"KEY=''\" sets an empty text".to_owned());
+        }
         if matches!(is, Type::Str | Type::Null) && matches!(old, Type::Str | Type::Other) {
             return new.flow.clone();
         }
@@ -987,7 +990,14 @@ mod tests {
             ("x: '2020-01-01'\n", "x=5", "x: \"5\"\n", ""),
             ("x: '11:00:00'\n", "x=12:30:00", "x: \"12:30:00\"\n", ""),
             ("x: '1.0'\n", "x=1.10", "x: \"1.10\"\n", ""),
-            ("x: '1.0'\n", "x=", "x: null\n", ""),
+            (
+                "x: '1.0'\n",
+                "x=",
+                "x: null\n",
+                "x: it was a text, and Python reads null now; \"KEY=''\" sets an empty text",
+            ),
+            ("x: '1.0'\n", "x=''", "x: \"\"\n", ""),
+            ("x: 1.0\n", "x=", "x: null\n", ""),
             ("x: V\n", "x=yes", "x: yes\n", "x: it was a text, and Python reads \"yes\" as true or false"),
             ("x: V\n", "x=5", "x: 5\n", "x: it was a text, and Python reads \"5\" as a number"),
             ("x: 1.5\n", "x=no", "x: no\n", "x: it was a number, and Python reads \"no\" as true or false"),
