@@ -9,10 +9,12 @@ use std::sync::Arc;
 
 pub use found::{Elsewhere, FilesToRead, Found};
 use seekable::error::{Error, Kind, Result};
-use seekable::source::{FileSource, Source};
+use seekable::source::Source;
 
 use asdf_file::edit::context::SaveTarget;
 use asdf_file::edit::recovery::{self, Condition};
+
+use crate::local::location::Location;
 
 /// Opens a local file, unless it is half-saved.
 ///
@@ -23,6 +25,6 @@ pub fn open_whole(path: &Path) -> Result<Arc<dyn Source>> {
     match condition {
         Ok(Condition::Halfway(why)) => Err(Error::new(Kind::Unfinished, why)),
         // A file that can't be examined can hardly be opened, and that error is about the file itself.
-        Ok(Condition::Whole) | Err(_) => Ok(Arc::new(FileSource::open(path)?)),
+        Ok(Condition::Whole) | Err(_) => Location::of_path(path, None, false)?.open(),
     }
 }

@@ -69,6 +69,28 @@ fn other_files_are_read_below_the_folder_alone() {
 }
 
 #[test]
+fn info_says_of_other_files_what_the_mount_says() {
+    let folder = fresh_folder();
+    save_other(folder.path(), "other.asdf", b"01234567");
+    let nodes = [("found", node("other.asdf")), ("missing", node("missing.asdf"))];
+    let source = tree(&nodes).build().save(folder.path(), "main.asdf");
+    fs::create_dir(folder.path().join("elsewhere")).unwrap();
+    let link = folder.path().join("elsewhere/link.asdf");
+    symlink("../main.asdf", &link).unwrap();
+    let reason = "missing can't be read: the file \"missing.asdf\": no such file";
+    for path in [&source, &link] {
+        let output = Command::new(env!("CARGO_BIN_EXE_asdf-mount")).arg("--info").arg(path).output().unwrap();
+        let told = String::from_utf8(output.stdout).unwrap();
+        assert!(told.contains(reason) && !told.contains("found can't be read"), "{told}");
+        let mounted = Mounted::file(path);
+        assert_eq!(data(&mounted, "found").unwrap(), b"01234567");
+        assert!(data(&mounted, "missing").is_err());
+        assert!(status(&mounted).replace("''", "'").contains(reason));
+        mounted.unmount();
+    }
+}
+
+#[test]
 fn a_file_on_another_file_system_is_outside() {
     let disk = Disk::new("tmpfs", 1);
     let place = disk.path();

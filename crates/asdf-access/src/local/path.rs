@@ -44,9 +44,11 @@ impl OpenedDirectory {
         Self::of_source(dir, false)
     }
 
-    /// Opens a source directory; `shared` is true if users other than the mounting user have access.
+    /// Opens a source directory; an empty path is the current one. `shared` is true if users other than the mounting
+    /// user have access.
     pub fn of_source(dir: &Path, shared: bool) -> Result<Arc<Self>> {
-        let fd = rustix::fs::open(dir, HOLD.difference(OFlags::NOFOLLOW), Mode::empty())
+        let opened = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
+        let fd = rustix::fs::open(opened, HOLD.difference(OFlags::NOFOLLOW), Mode::empty())
             .map_err(|errno| Error::from(errno).of(dir))?;
         let key = Stat::from(rustix::fs::fstat(&fd).map_err(|errno| Error::from(errno).of(dir))?).key;
         Ok(Arc::new(Self { fd, key, label: dir.to_owned(), shared }))
