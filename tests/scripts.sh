@@ -45,10 +45,11 @@ machine() {
     fake id <<<"echo $1"
 }
 
-# apt CARGO CARGO-WEB: adds fake Debian tools that install these versions of cargo and cargo-web.
+# apt CARGO CARGO-WEB [RUSTUP]: adds fake Debian tools that install these versions of cargo, cargo-web and rustup.
 apt() {
-    fake apt-cache <<<"case \$2 in cargo) echo '  Candidate: $1+dfsg1-1' ;; *) echo '  Candidate: $2+dfsg1' ;; esac"
-    fake apt-get <<<"case \"\$*\" in *cargo-web*) cp $here/new/* $here/bin ;; esac"
+    fake apt-cache <<<"case \$2 in cargo) echo '  Candidate: $1+dfsg1-1' ;; cargo-web) echo '  Candidate: $2+dfsg1' ;;
+        rustup) echo '  Candidate: ${3-(none)}' ;; esac"
+    fake apt-get <<<"case \"\$*\" in *cargo-web*) cp $here/new/* $here/bin ;; *install*rustup*) cp $here/rustup $here/bin ;; esac"
 }
 
 # demo EXPECTED…: runs the demo; output and log must contain each text, but no text after a '!'.
@@ -90,7 +91,17 @@ demo 'Rust 7.10 or newer is needed' 'rustc is 7.9.9' 'https://rustup.rs' '!BUILD
 machine 0 # Debian 13: its rustc is too old, rustc-web is not
 rust 7.9.9 "$here/bin"
 apt 7.9.9 7.10.0
-demo 'rustc is 7.9.9' 'apt-get install -y --no-install-recommends rustc-web cargo-web -qq' BUILDS
+demo 'apt-get install -y --no-install-recommends rustc-web cargo-web -qq' BUILDS
+
+machine 0 # Debian 13 has rustup, whose compiler is faster
+apt 7.9.9 7.10.0 1.27.1-2
+fake rustup <<<"cp $here/new/* $here/bin" && mv "$here/bin/rustup" "$here/rustup"
+demo 'apt-get install -y --no-install-recommends rustup -qq' 'toolchain install' BUILDS '!cargo-web'
+
+machine 0 # the servers of rustup can't be reached
+apt 7.9.9 7.10.0 1.27.1-2
+fake rustup <<<'exit 1' && mv "$here/bin/rustup" "$here/rustup"
+demo '--no-install-recommends rustup -qq' '--no-install-recommends rustc-web cargo-web -qq' BUILDS
 
 machine 0 # a Debian with a new cargo, and missing packages
 rm "$here/bin/cc" "$here/bin/fusermount3"
@@ -143,7 +154,7 @@ machine 0 # rustup with an old toolchain; Debian's packages would conflict with 
 rust 7.9.9 "$here/bin"
 apt 7.9.9 7.10.0
 fake rustup <<<"cp $here/new/* $here/bin"
-demo 'rustup toolchain install stable' BUILDS '!apt-get install'
+demo 'rustup toolchain install' BUILDS '!apt-get install'
 
 machine 0 # a chroot whose / is no mountpoint
 cp "$here"/new/* "$here/bin"
@@ -195,7 +206,7 @@ shown=try
 if ! PATH="$here/bin:$PATH" TMPDIR="$here" CARGO_TARGET_DIR="$here/target" "$here/copy/scripts/demo" 2>&1 | cat >"$here/output" ||
     ! grep -q 'its source is block 9' "$here/output" || ! grep -q '^2.bin is the same' "$here/output" ||
     ! grep -q 'by sed is taken back; another --undo restores it$' "$here/output" || ! grep -q '^object: .*name: Sample Galaxy}' "$here/output" ||
-    ! grep -q '^SIMPLE  =' "$here/output" || [ ! -s "$here"/asdf-mount-demo-*.png ] || ! grep -q 'try next' "$here/output" ||
+    ! grep -q '^SIMPLE  =' "$here/output" || [ ! -s "$here/target/demo/galaxy.png" ] || ! grep -q 'try next' "$here/output" ||
     ! grep -q "$shown" "$here/output" || grep -q $'\033' "$here/output"; then
     echo "the demonstration is not as it should be:"
     cat -v "$here/output"
