@@ -13,7 +13,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock, RwLock};
 
 use tracing::{Level, Metadata};
 use tracing_subscriber::EnvFilter;
@@ -21,6 +21,7 @@ use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt::MakeWriter;
 
 use seekable::error::{Error, Kind, Result, one_line, printable};
+use seekable::sync::{locked_to_read, locked_to_write};
 
 /// The environment variable that overrides `-v`.
 pub(crate) const FILTER_VARIABLE: &str = "ASDF_MOUNT_LOG";
@@ -96,7 +97,7 @@ pub(crate) fn start(settings: &Settings, target: LogTarget) -> Result<()> {
 /// The file can't be opened; the log is still written to the old file.
 pub(crate) fn reopen() -> Result<()> {
     if let Some((path, file)) = LOG_FILE.get() {
-        *file.write().unwrap_or_else(PoisonError::into_inner) = open_file(path)?;
+        *locked_to_write(file) = open_file(path)?;
     }
     Ok(())
 }
@@ -203,7 +204,7 @@ impl Output {
         let _ = match self {
             Self::Stderr => writeln!(io::stderr(), "{line}"),
             Self::File(file) => {
-                let file = file.read().unwrap_or_else(PoisonError::into_inner);
+                let file = locked_to_read(file);
                 (&*file).write_all(format!("{line}\n").as_bytes())
             }
             Self::Syslog { socket, path } => {

@@ -1,12 +1,16 @@
 //! Handles of open files and directories.
 
-use seekable::sync::locked;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Condvar, Mutex, RwLock};
 use std::time::Duration;
 
 use fuser::FileHandle;
+use seekable::sync::{locked, locked_to_read, locked_to_write, wait_while_within};
+
+/// Locked while a wait begins.
+#[derive(Debug)]
+struct Waiting;
 
 /// Open files or directories by handle.
 #[derive(Debug)]
@@ -14,7 +18,7 @@ pub(crate) struct Handles<T> {
     next: AtomicU64,
     open: RwLock<HashMap<u64, Arc<T>>>,
     /// A lock, held from checking `open` until the wait begins, so that no removal is missed in between.
-    waiting: Mutex<()>,
+    waiting: Mutex<Waiting>,
     closed: Condvar,
 }
 
@@ -23,7 +27,7 @@ impl<T> Handles<T> {
         Self {
             next: AtomicU64::new(1),
             open: RwLock::new(HashMap::new()),
-            waiting: Mutex::new(()),
+            waiting: Mutex::new(Waiting),
             closed: Condvar::new(),
         }
     }
@@ -31,33 +35,31 @@ impl<T> Handles<T> {
     pub(crate) fn add(&self, what: T) -> (FileHandle, Arc<T>) {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let what = Arc::new(what);
-        self.open.write().unwrap_or_else(PoisonError::into_inner).insert(number, what.clone());
+        locked_to_write(&self.open).insert(number, what.clone());
         (FileHandle(number), what)
     }
 
     /// Returns the file of a handle. The file stays open while the returned reference exists.
     pub(crate) fn get(&self, handle: FileHandle) -> Option<Arc<T>> {
-        self.open.read().unwrap_or_else(PoisonError::into_inner).get(&handle.0).cloned()
+        locked_to_read(&self.open).get(&handle.0).cloned()
     }
 
     /// Waits until `is` is false for every open file, at most for `patience`. Returns true if that is so in time.
     pub(crate) fn wait_while_any(&self, is: impl Fn(&T) -> bool, patience: Duration) -> bool {
-        let any = |_: &mut ()| {
-            self.open.read().unwrap_or_else(PoisonError::into_inner).values().any(|what| is(what))
-        };
+        let any = |_: &mut Waiting| locked_to_read(&self.open).values().any(|what| is(what));
         let waiting = locked(&self.waiting);
-        let waited = self.closed.wait_timeout_while(waiting, patience, any);
-        !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
+        let (_waiting, is_over) = wait_while_within(&self.closed, waiting, patience, any);
+        !is_over
     }
 
     pub(crate) fn remove(&self, handle: FileHandle) {
-        let removed = self.open.write().unwrap_or_else(PoisonError::into_inner).remove(&handle.0);
+        let removed = locked_to_write(&self.open).remove(&handle.0);
         self.tell();
         drop(removed); // closes the file after the lock is released
     }
 
     pub(crate) fn clear(&self) {
-        let all = std::mem::take(&mut *self.open.write().unwrap_or_else(PoisonError::into_inner));
+        let all = std::mem::take(&mut *locked_to_write(&self.open));
         self.tell();
         drop(all);
     }

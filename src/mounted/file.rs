@@ -13,7 +13,7 @@
 pub(crate) mod saving;
 pub(crate) mod verification;
 
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use asdf_access::local::location::Location;
@@ -23,7 +23,7 @@ use asdf_file::edit::recovery::RecoveryPolicy;
 use seekable::content::Text;
 use seekable::error::{self, Error, Result, in_shell};
 use seekable::source::{Source, SourceVersion};
-use seekable::sync::{Rank, Ranked, RankedMutex, locked};
+use seekable::sync::{MutexGuard, Rank, RankedMutex, locked};
 
 use crate::mounted::generation::bytes::{FileBytes, GenerationSource};
 use crate::mounted::generation::{Generation, HeldGeneration, Parsed, Usage};
@@ -303,7 +303,7 @@ impl MountedFile {
 
     /// Parses the file, unless another thread has just done so. Meanwhile the source can be checked for
     /// changes, but no save can begin.
-    fn parse(&self, _parsing: &Ranked<MutexGuard<'_, ()>>) -> Result<HeldGeneration> {
+    fn parse(&self, _parsing: &MutexGuard<'_, ()>) -> Result<HeldGeneration> {
         if let Some(opened) = self.parsed()? {
             return Ok(opened);
         }

@@ -14,6 +14,7 @@ use asdf_access::local::stat::FileKind;
 use asdf_access::options::shown::is_file;
 use asdf_file::folder::{self, Dir};
 use seekable::error::{Error, Result, errno};
+use seekable::sync::{locked_to_read, locked_to_write};
 
 use crate::overlay::is_reserved;
 use crate::vfs::Vfs;
@@ -104,9 +105,9 @@ impl Mirrored {
     fn names(&self, anew: bool) -> Result<Arc<[Name]>> {
         if self.used.swap(true, Ordering::Relaxed) && anew {
             let names = read(&self.entry, &self.shown)?;
-            *self.names.write().unwrap_or_else(std::sync::PoisonError::into_inner) = names;
+            *locked_to_write(&self.names) = names;
         }
-        Ok(self.names.read().unwrap_or_else(std::sync::PoisonError::into_inner).clone())
+        Ok(locked_to_read(&self.names).clone())
     }
 }
 

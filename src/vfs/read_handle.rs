@@ -1,12 +1,12 @@
 //! Open files: their bytes, and how the kernel may cache them.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, RwLock};
 
 use asdf_file::folder::{self, Dir, File, Keeping, Renewal, RenewalKey};
 use seekable::content::{Content, SharedBytes, Soundness};
 use seekable::error::{Error, Kind, Result};
 use seekable::source::Source;
-use seekable::sync::locked;
+use seekable::sync::{locked, locked_to_read, locked_to_write};
 
 use crate::mounted::file::MountedFile;
 use crate::mounted::file::verification::are_proven;
@@ -176,7 +176,7 @@ impl ReadHandle {
             Kind::System(_) => error,
             _ => rewritten(),
         })?;
-        *now.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(renewed);
+        *locked_to_write(now) = Arc::new(renewed);
         Ok(())
     }
 
@@ -263,7 +263,7 @@ impl Drop for ReadHandle {
 }
 
 fn snapshot(now: &RwLock<Arc<Now>>) -> Arc<Now> {
-    now.read().unwrap_or_else(PoisonError::into_inner).clone()
+    locked_to_read(now).clone()
 }
 
 /// A snapshot of an open file: the bytes that it has, and their generation. A read takes one and passes it on.

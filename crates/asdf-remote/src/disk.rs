@@ -43,6 +43,10 @@ const RELIST: u64 = 64;
 /// The time for which nothing is written after a failure.
 const PAUSE: Duration = Duration::from_secs(60);
 
+/// Locked by the thread that removes blocks.
+#[derive(Debug, Default)]
+struct Trimming;
+
 /// A directory of blocks, held open.
 #[derive(Debug)]
 pub(super) struct DiskCache {
@@ -52,8 +56,7 @@ pub(super) struct DiskCache {
     held: AtomicU64,
     /// Number of blocks written since the directory was listed.
     written: AtomicU64,
-    /// Held by the thread that removes blocks.
-    trimming: Mutex<()>,
+    trimming: Mutex<Trimming>,
     paused_until: Mutex<Option<Instant>>,
 }
 

@@ -2,12 +2,12 @@
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 use seekable::cache::Bytes;
 use seekable::error::{Error, Result};
-use seekable::sync::locked;
+use seekable::sync::{locked, wait_within};
 use seekable::workers::{caller, while_waiting};
 
 use super::cancel::Cancel;
@@ -128,10 +128,9 @@ impl Fetch {
                     if rest.is_zero() {
                         break;
                     }
-                    let waited = self.advanced.wait_timeout(arrived, rest.min(caller::LOOK));
-                    let (now, slice) = waited.unwrap_or_else(PoisonError::into_inner);
+                    let (now, is_over) = wait_within(&self.advanced, arrived, rest.min(caller::LOOK));
                     arrived = now;
-                    if slice.timed_out() && caller::is_gone() {
+                    if is_over && caller::is_gone() {
                         return Err(interrupted());
                     }
                 }

@@ -68,9 +68,12 @@ pub(super) struct Object {
     /// True once the server had another version.
     is_changed: AtomicBool,
     current: Mutex<Current>,
-    /// Lock that is held while the server is asked for the state of the address.
-    asking: Mutex<()>,
+    asking: Mutex<Asking>,
 }
+
+/// Locked while the server is asked for the state of the address.
+#[derive(Debug, Default)]
+struct Asking;
 
 /// The first bytes of a recent version. Other versions may have the same validators, so these bytes are asked
 /// for again before any others are used.

@@ -28,8 +28,12 @@ pub(super) struct RemoteState {
     /// The origins of servers that were asked for several ranges; true if they send these in one reply.
     pub(super) send_several: Mutex<HashMap<String, bool>>,
     /// Lock of the thread that parses a page of a listing, which may take several times the page's memory.
-    pub(super) parsing: Mutex<()>,
+    pub(super) parsing: Mutex<Parsing>,
 }
+
+/// Locked while a page of a listing is parsed.
+#[derive(Debug, Default)]
+pub(super) struct Parsing;
 
 impl RemoteState {
     pub(super) fn new(options: RemoteOptions, cache: Arc<Cache>) -> Result<Self> {

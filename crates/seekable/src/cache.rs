@@ -23,12 +23,12 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use lru::LruCache;
 
 use crate::content::BufferPool;
-use crate::sync::locked;
+use crate::sync::{MutexGuard, locked};
 use crate::workers::Workers;
 use crate::workers::caller::with_deadline;
 use kept::Kept;

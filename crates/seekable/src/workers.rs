@@ -7,12 +7,13 @@
 pub mod caller;
 pub mod turns;
 
-use crate::sync::locked;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
+
+use crate::sync::{MutexGuard, locked, wait, wait_while_within};
 
 type Job = Box<dyn FnOnce() + Send>;
 
@@ -112,7 +113,7 @@ impl SharedByWorkers {
                 if !state.is_busy() {
                     self.quiet.notify_all();
                 }
-                state = self.more.wait(state).unwrap_or_else(PoisonError::into_inner);
+                state = wait(&self.more, state);
                 state.idle -= 1;
             }
         }
@@ -160,7 +161,7 @@ impl Workers {
     /// Waits until all jobs are done, at most `patience`.
     pub fn wait(&self, patience: Duration) {
         let state = self.shared.lock();
-        let _ = self.shared.quiet.wait_timeout_while(state, patience, |state| state.is_busy());
+        wait_while_within(&self.shared.quiet, state, patience, |state| state.is_busy());
     }
 }
 

@@ -1,11 +1,11 @@
 //! The begin and the end of a save, for the mounted file.
 
-use std::sync::{Arc, MutexGuard, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 use seekable::error::Result;
 use seekable::source::SourceVersion;
-use seekable::sync::{Ranked, locked};
+use seekable::sync::{MutexGuard, locked};
 
 use super::{MountedFile, same_life};
 use crate::mounted::generation::bytes::{GenerationSource, SaveReaders};
@@ -17,7 +17,7 @@ pub(crate) struct Saving<'a> {
     /// Generation that the save replaces.
     source: Arc<GenerationSource>,
     pub(crate) readers: SaveReaders,
-    _parsing: Ranked<MutexGuard<'a, ()>>,
+    _parsing: MutexGuard<'a, ()>,
 }
 
 /// The end of a save.

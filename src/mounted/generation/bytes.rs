@@ -29,7 +29,7 @@ use seekable::source::{
     FileSource, Identity, Lent, MemorySource, Moved, Readers, Source, SourceStat, SourceVersion, read_range,
     read_up_to,
 };
-use seekable::sync::{Rank, Ranked};
+use seekable::sync::{Guard, Rank};
 use seekable::user_dirs;
 
 use super::Usage;
@@ -51,7 +51,7 @@ const RENAMING: Duration = Duration::from_millis(500);
 const SAVING: Duration = Duration::from_secs(2);
 
 /// The state of [`FileBytes`], locked for writing.
-type Changing<'a> = Ranked<RwLockWriteGuard<'a, BytesState>>;
+type Changing<'a> = Guard<RwLockWriteGuard<'a, BytesState>>;
 
 /// An open file, and the positions of the bytes of its generations.
 #[derive(Debug)]
@@ -153,12 +153,12 @@ impl FileBytes {
         Ok(Arc::new(GenerationSource { bytes: self.clone(), id, stat }))
     }
 
-    fn read(&self) -> Ranked<RwLockReadGuard<'_, BytesState>> {
-        Ranked::after(Rank::FileBytes, || self.state.read().unwrap_or_else(PoisonError::into_inner))
+    fn read(&self) -> Guard<RwLockReadGuard<'_, BytesState>> {
+        Guard::ranked(Rank::FileBytes, || self.state.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn change(&self) -> Changing<'_> {
-        Ranked::after(Rank::FileBytes, || self.state.write().unwrap_or_else(PoisonError::into_inner))
+        Guard::ranked(Rank::FileBytes, || self.state.write().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn version(&self) -> Result<SourceVersion> {
@@ -552,7 +552,7 @@ impl GenerationSource {
     /// Fails if the file was changed before a read that has just ended. `state` was locked during the read.
     fn check_after_read(
         &self,
-        state: Ranked<RwLockReadGuard<'_, BytesState>>,
+        state: Guard<RwLockReadGuard<'_, BytesState>>,
         is_of_the_file: bool,
     ) -> Result<()> {
         let Some(entry) = state.generations.get(&self.id) else { return Err(rewritten()) };

@@ -19,6 +19,7 @@ use std::time::Instant;
 use asdf_tree::limits::MAX_NOTES;
 use seekable::content::Content;
 use seekable::error::{self, Error, Result};
+use seekable::sync::locked_at_once;
 
 use super::view::{AsdfFile, Collector, Directory, View};
 use crate::container::Defect;
@@ -90,7 +91,7 @@ impl Resolved {
             return last;
         }
         // Other threads do not wait for an attempt.
-        let Ok(mut tried) = last.tried.try_lock() else { return last };
+        let Some(mut tried) = locked_at_once(&last.tried) else { return last };
         if tried.elapsed() < file.context.silence || last.later.get().is_some() {
             return last.last();
         }

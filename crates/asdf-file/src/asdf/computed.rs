@@ -2,10 +2,11 @@
 
 use std::any::Any;
 use std::fmt;
+use std::marker::PhantomData;
 use std::sync::{Mutex, OnceLock};
 
 use seekable::error::Result;
-use seekable::sync::locked;
+use seekable::sync::{locked, made_once};
 
 /// The values computed so far. Each module keeps its results in types of its own.
 #[derive(Default)]
@@ -24,7 +25,7 @@ struct ValueSlot {
 struct Place<T> {
     value: OnceLock<T>,
     /// Held while a computation that may fail is running.
-    computing: Mutex<()>,
+    computing: Mutex<PhantomData<T>>,
 }
 
 impl Computed {
@@ -32,7 +33,7 @@ impl Computed {
     fn place<T: Send + Sync + 'static>(&self) -> &Place<T> {
         let mut at = &self.first;
         loop {
-            let new_place = || Place::<T> { value: OnceLock::new(), computing: Mutex::new(()) };
+            let new_place = || Place::<T> { value: OnceLock::new(), computing: Mutex::new(PhantomData) };
             let new = || Box::new(ValueSlot { place: Box::new(new_place()), next: OnceLock::new() });
             let entry = at.get_or_init(new);
             match entry.place.downcast_ref() {
@@ -49,7 +50,7 @@ impl Computed {
 
     /// Returns the value. The first call computes it; other calls wait for that one.
     pub fn get_or_compute<T: Send + Sync + 'static>(&self, compute: impl FnOnce() -> T) -> &T {
-        self.place().value.get_or_init(compute)
+        made_once(&self.place().value, compute)
     }
 
     /// Returns the value. The first call that succeeds computes it; meanwhile other calls wait. An error is not

@@ -481,7 +481,7 @@ impl StoredFile {
         Ok(facts::of(header, compression))
     }
 
-    fn kept(&self) -> std::sync::MutexGuard<'_, LruCache<usize, Arc<dyn Content>>> {
+    fn kept(&self) -> seekable::sync::MutexGuard<'_, LruCache<usize, Arc<dyn Content>>> {
         locked(&self.contents)
     }
 
@@ -504,7 +504,7 @@ impl StoredFile {
         }
     }
 
-    fn known_damage(&self) -> std::sync::MutexGuard<'_, BTreeMap<usize, DataFault>> {
+    fn known_damage(&self) -> seekable::sync::MutexGuard<'_, BTreeMap<usize, DataFault>> {
         locked(&self.damage)
     }
 

@@ -27,6 +27,10 @@ pub(crate) trait Drawing: Send + Sync + fmt::Debug {
     fn draw(&self) -> Result<Picture>;
 }
 
+/// Locked by the thread that makes a picture.
+#[derive(Debug, Default)]
+struct Making;
+
 /// A picture as a PNG file.
 #[derive(Debug)]
 pub(crate) struct PictureFile {
@@ -34,7 +38,7 @@ pub(crate) struct PictureFile {
     cache: Arc<Cache>,
     id: ContentId,
     /// Locked while the picture is made, so that only one thread at a time makes it.
-    making: Mutex<()>,
+    making: Mutex<Making>,
     /// The outcome of making the picture; unset before, and after an error that may be transient.
     made: OnceLock<std::result::Result<(), Error>>,
 }

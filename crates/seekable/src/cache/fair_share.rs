@@ -5,8 +5,9 @@
 //! keep all threads busy without being split. A stream does not report that its reader has stopped, since the
 //! reader may come back. Instead a stream that takes no turn while others do is forgotten.
 
-use crate::sync::locked;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::Mutex;
+
+use crate::sync::{MutexGuard, locked};
 
 /// Number of turns that are remembered.
 const TURNS: usize = 16;

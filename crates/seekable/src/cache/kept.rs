@@ -2,11 +2,11 @@
 
 use std::any::Any;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use super::ContentId;
-use crate::sync::locked;
+use crate::sync::{MutexGuard, locked};
 
 /// The time after which an unused value is dropped.
 const IDLE: Duration = Duration::from_secs(60);

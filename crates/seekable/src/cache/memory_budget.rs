@@ -8,10 +8,10 @@
 //! Otherwise a thread that holds memory and one that waits for memory could deadlock.
 
 use std::fmt;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex};
 
-use crate::sync::Awaited;
 use crate::sync::locked;
+use crate::sync::{Awaited, MutexGuard, wait};
 
 /// The budget, and the reservations against it.
 pub(super) struct MemoryBudget {
@@ -56,7 +56,7 @@ impl MemoryBudget {
     pub(super) fn demand(self: &Arc<Self>, bytes: u64, aside: impl Fn() -> u64) -> Reservation {
         let mut taken = self.taken();
         while self.must_wait(&taken, bytes, &aside) {
-            taken = self.freed.wait(taken).unwrap_or_else(PoisonError::into_inner);
+            taken = wait(&self.freed, taken);
         }
         self.take(&mut taken, bytes)
     }

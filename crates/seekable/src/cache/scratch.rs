@@ -1,8 +1,9 @@
 //! Scratch tables and buffers of decoders, kept for reuse.
 
-use crate::sync::locked;
 use std::any::Any;
 use std::sync::Mutex;
+
+use crate::sync::locked;
 
 /// Minimum of the pool's limit in bytes, for small budgets.
 const WEIGHT: u64 = 16 << 20;

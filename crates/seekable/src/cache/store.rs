@@ -15,12 +15,12 @@ use std::collections::HashMap;
 use std::fmt;
 use std::io::{self, Write};
 use std::path::Path;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use crate::content::{Content, Text};
 use crate::error::{Error, Result};
-use crate::sync::locked;
+use crate::sync::{locked, wait_while_within};
 use crate::user_dirs;
 use directory::Directory;
 
@@ -152,8 +152,8 @@ impl Store {
     /// Waits at most `patience` for pending writes; true if all are done.
     pub fn wait_for_writes_within(&self, patience: Duration) -> bool {
         let writes = locked(&self.pending.writes);
-        let waited = self.pending.fewer.wait_timeout_while(writes, patience, |writes| *writes > 0);
-        *waited.unwrap_or_else(PoisonError::into_inner).0 == 0
+        let (writes, _) = wait_while_within(&self.pending.fewer, writes, patience, |writes| *writes > 0);
+        *writes == 0
     }
 
     /// Returns the first error of storing a table.

@@ -5,9 +5,9 @@
 //! not run.
 
 use std::fmt;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex};
 
-use crate::sync::locked;
+use crate::sync::{MutexGuard, locked, wait_while};
 use crate::workers::{Workers, while_waiting};
 
 /// A job, and later its result.
@@ -69,7 +69,7 @@ impl<T> Slot<T> {
     /// Waits until the job has ended.
     fn wait(&self) -> MutexGuard<'_, TaskState<T>> {
         let is_running = |state: &mut TaskState<T>| matches!(state, TaskState::Running);
-        self.done.wait_while(self.state(), is_running).unwrap_or_else(PoisonError::into_inner)
+        wait_while(&self.done, self.state(), is_running)
     }
 
     /// Runs the job unless a thread has started it.

@@ -16,13 +16,13 @@ mod reader;
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 
 use self::reader::PartReader;
 use super::seek::{SeekTable, SegmentReader};
 use crate::cache::{Cache, SegmentBytes, SegmentList};
 use crate::error::{Error, Result};
-use crate::sync::locked;
+use crate::sync::{MutexGuard, locked};
 
 /// Maximum number of part starts that are remembered; all data after the last one form one part.
 const MAX_PARTS: usize = 1 << 17;
@@ -109,14 +109,16 @@ pub(super) trait PartDecoder: Send + 'static {
     fn weight(&self) -> u64;
 }
 
+/// Locked while part starts are searched far ahead.
+struct Searching;
+
 /// A stream of parts, with the part starts found so far.
 pub(super) struct PartTable<P> {
     parts: P,
     data_size: u64,
     cache: Arc<Cache>,
     state: Mutex<FoundParts>,
-    /// Held while part starts are searched far ahead.
-    searching: Mutex<()>,
+    searching: Mutex<Searching>,
 }
 
 #[derive(Debug)]
@@ -169,7 +171,13 @@ impl<P: Parts> PartTable<P> {
             stored: SegmentList::default(),
             search_failed: false,
         };
-        Self { parts, data_size, cache: cache.clone(), state: Mutex::new(state), searching: Mutex::new(()) }
+        Self {
+            parts,
+            data_size,
+            cache: cache.clone(),
+            state: Mutex::new(state),
+            searching: Mutex::new(Searching),
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, FoundParts> {

@@ -19,14 +19,14 @@ mod read_ahead;
 use std::fmt;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, Weak};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, Weak};
 
 use super::{Chunk, Chunks, GRANULE, Sequential, WHOLE};
 use crate::cache::{Bytes, Cache, ContentId};
 use crate::content::{Content, SharedBytes, Soundness};
 use crate::error::{Error, Result};
-use crate::sync::Awaited;
 use crate::sync::locked;
+use crate::sync::{Awaited, MutexGuard};
 use job::ReadersState;
 
 /// Maximum distance between granules that count as near: somewhat more than one read-ahead request of the

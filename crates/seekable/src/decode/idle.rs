@@ -4,11 +4,11 @@
 //! The least recently used decoder is evicted first.
 
 use std::fmt;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::Mutex;
 
 use super::Decoder;
 use crate::cache::{ContentId, Reclaim};
-use crate::sync::locked;
+use crate::sync::{MutexGuard, locked};
 
 /// Maximum active decoders of one content.
 pub(super) const PER_CONTENT: usize = 4;

@@ -14,6 +14,7 @@ use super::storage::{close_later, is_remote};
 use super::writes::WriteCount;
 use super::{Identity, Provenance, Source, SourceStat, Surroundings};
 use crate::error::{Error, Kind, Result};
+use crate::sync::{locked_to_read, locked_to_write};
 use crate::workers::while_waiting;
 
 /// The type of tmpfs in statfs.
@@ -101,10 +102,10 @@ impl FileSource {
         if end > size {
             return None;
         }
-        if let Some(map) = self.map.read().ok()?.as_ref().filter(|map| map.len() as u64 >= end) {
+        if let Some(map) = locked_to_read(&self.map).as_ref().filter(|map| map.len() as u64 >= end) {
             return Some(map.clone());
         }
-        let mut slot = self.map.write().ok()?;
+        let mut slot = locked_to_write(&self.map);
         let map = Arc::new(Lendable::of(self.file())?);
         *slot = Some(map.clone());
         (map.len() as u64 >= end).then_some(map)

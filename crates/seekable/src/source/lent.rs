@@ -6,13 +6,13 @@
 
 #![allow(unsafe_code)] // the mapping
 
-use crate::sync::locked;
 use std::fs::File;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
+use crate::sync::{MutexGuard, locked};
 use memmap2::{Advice, Mmap, MmapOptions, UncheckedAdvice};
 
 /// Time without a loan after which the pages of a mapping are given up.

@@ -4,13 +4,13 @@
 //! size and times are those of a file that was only renamed. All open files share one inotify instance, because a user
 //! can have only 128. Only a daemon has one: the kernel takes some 15 ms to close it when the program ends.
 
-use crate::sync::locked;
 use std::collections::HashMap;
 use std::fs::File;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::sync::{Mutex, MutexGuard, OnceLock};
+use std::sync::{Mutex, OnceLock};
 
+use crate::sync::{MutexGuard, locked};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 
 /// Bytes of events that are read at once.

@@ -6,11 +6,11 @@
 
 use std::cell::Cell;
 use std::num::NonZeroUsize;
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Condvar, Mutex};
 
 use super::while_waiting;
 use crate::per_process::PerProcess;
-use crate::sync::locked;
+use crate::sync::{locked, wait_while};
 
 /// The smallest sizes in bytes of the jobs that need a turn. Each size has its own turns, so that large jobs
 /// do not wait for very large ones.
@@ -67,8 +67,7 @@ impl Turns {
         let most = std::thread::available_parallelism().map_or(2, NonZeroUsize::get).max(2);
         while_waiting(|| {
             let taken = locked(&self.taken);
-            let waited = self.ended.wait_while(taken, |taken| *taken >= most);
-            *waited.unwrap_or_else(PoisonError::into_inner) += 1;
+            *wait_while(&self.ended, taken, |taken| *taken >= most) += 1;
         });
         HELD.set(Some(self));
     }

@@ -4,8 +4,7 @@ use std::sync::{Arc, Mutex, Weak};
 
 use seekable::error::Result;
 use seekable::per_process::PerProcess;
-use seekable::sync::Awaited;
-use seekable::sync::locked;
+use seekable::sync::{Awaited, locked, locked_at_once};
 
 /// Size of the first part gathered for a reader, in bytes.
 const FIRST: u64 = 128 << 10;
@@ -115,8 +114,8 @@ impl GatherCache {
         holders.retain(|holder| holder.upgrade().is_some_and(|holder| !Arc::ptr_eq(&holder, self)));
         let mut held = 0;
         for holder in holders.iter().rev().filter_map(Weak::upgrade) {
-            match holder.0.try_lock() {
-                Ok(mut state) => {
+            match locked_at_once(&holder.0) {
+                Some(mut state) => {
                     held += state.part.data.len() as u64;
                     if held + wanted > MAX_BYTES {
                         held -= state.part.data.len() as u64;
@@ -125,7 +124,7 @@ impl GatherCache {
                     }
                 }
                 // The array is being gathered. Its part may take half of the limit.
-                Err(_) => held += MAX_BYTES / 2,
+                None => held += MAX_BYTES / 2,
             }
         }
         holders.push(Arc::downgrade(self));

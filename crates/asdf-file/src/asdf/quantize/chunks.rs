@@ -104,7 +104,7 @@ impl Chunks {
         Ok(Chunk { first, nvalues, data, next, encoded_bits, offset, scale })
     }
 
-    fn walked(&self) -> std::sync::MutexGuard<'_, Walked> {
+    fn walked(&self) -> seekable::sync::MutexGuard<'_, Walked> {
         // Every change is complete in itself, so a panic leaves no inconsistent state.
         locked(&self.walked)
     }

@@ -1,13 +1,13 @@
 //! Changes the source itself after the journal is durable.
 
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use seekable::per_process::PerProcess;
 use seekable::source::Identity;
 use seekable::source::storage::{Extent, Extents, Storage, Watch};
-use seekable::sync::locked;
+use seekable::sync::{MutexGuard, locked};
 
 use super::super::half_saved::{HalfSaved, SourceState};
 use super::super::image::Image;
@@ -24,9 +24,13 @@ use super::{Done, PIECE, SaveJob, Stopped, unsuited, unsuited_or_failed};
 /// The least free space for overwriting on a copy-on-write file system: with less it may run out of room for
 /// its own tables.
 const MIN_ROOM: u64 = 16 << 20;
+/// Locked by a save that overwrites a file alone.
+#[derive(Debug, Default)]
+pub(super) struct Alone;
+
 /// Held while a file is overwritten where room is short. Saves at once would take it from each other after they have
 /// looked.
-static WHERE_ROOM_IS_SHORT: PerProcess<Mutex<()>> = PerProcess::new(Mutex::default);
+static WHERE_ROOM_IS_SHORT: PerProcess<Mutex<Alone>> = PerProcess::new(Mutex::default);
 /// The number of attempts to create a journal while another program has its own there, and the pause between them.
 const JOURNAL_ATTEMPTS: usize = 100;
 const JOURNAL_PAUSE: Duration = Duration::from_millis(10);
@@ -57,7 +61,7 @@ impl<S: Storage> SaveJob<'_, S> {
     }
 
     /// Waits until no other save overwrites a file, unless there is room for several.
-    fn alone_where_room_is_short(&self) -> Option<MutexGuard<'static, ()>> {
+    fn alone_where_room_is_short(&self) -> Option<MutexGuard<'static, Alone>> {
         self.is_short_of_room(4 * MIN_ROOM).then(|| locked(WHERE_ROOM_IS_SHORT.get()))
     }
 

@@ -7,12 +7,12 @@
 //! verified.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use seekable::codec::blosc::{Buffer, Buffers, DecodedRun, RUN_BUFFERS, RUN_BYTES, Scratch};
 use seekable::error::{Error, Result};
 use seekable::source::Source;
-use seekable::sync::locked;
+use seekable::sync::{MutexGuard, locked};
 
 use seekable::content::{Borrowed, Content, Slice};
 

@@ -10,12 +10,12 @@
 //! Boundaries along the chain are kept: one for each run of chunks that are decoded together. If there are
 //! too many, every other one is dropped, so that memory is bounded for any file.
 
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use seekable::codec::blosc::DecodedRun;
 use seekable::error::{self, Error, Result};
 use seekable::source::Source;
-use seekable::sync::locked;
+use seekable::sync::{MutexGuard, locked, locked_at_once};
 
 use super::chain::{ChunkBoundaries, ChunkBoundary, Hop, LocatedChunk, Walked};
 use super::header::Header;
@@ -223,7 +223,7 @@ impl ChunkMap {
         let at_end = |chain: MutexGuard<'_, ChunkBoundaries>| {
             self.places.chunks.is_some_and(|all| chain.frontier().n >= all)
         };
-        self.scan.get().is_some() || self.chain.try_lock().is_ok_and(at_end)
+        self.scan.get().is_some() || locked_at_once(&self.chain).is_some_and(at_end)
     }
 
     /// True if a chunk contradicted the offsets.

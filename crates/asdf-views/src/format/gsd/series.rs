@@ -23,7 +23,7 @@ use pass::{Differs, NameChunks, NameRows, Outcome, Pass};
 use rows::LoggedQuantity;
 use seekable::content::{Content, read_exact_at};
 use seekable::error::{Error, Result, if_readable};
-use seekable::sync::locked;
+use seekable::sync::{locked, locked_at_once};
 
 use super::defect::{GsdDefect, UnequalChunks};
 use super::entry::{Element, IndexEntry};
@@ -115,7 +115,7 @@ impl Series {
     /// index the list is empty until a program looks into the directory.
     pub(crate) fn notes(&self) -> Vec<container::Defect> {
         // While another thread scans the index, it holds the lock: there are no results yet.
-        let known = || self.table.try_lock().map_or(None, |table| table.clone());
+        let known = || locked_at_once(&self.table).and_then(|table| table.clone());
         let table = self.table_if_small().ok().flatten().or_else(known);
         table.map_or_else(Vec::new, |table| table.notes.clone())
     }
@@ -357,7 +357,7 @@ impl Dir for Series {
     }
 
     fn is_slow(&self) -> bool {
-        self.table.try_lock().map_or(true, |table| table.is_none())
+        locked_at_once(&self.table).is_none_or(|table| table.is_none())
     }
 }
 

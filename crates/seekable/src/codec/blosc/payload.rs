@@ -7,14 +7,14 @@
 //! run is decoded buffer by buffer, so that the undamaged buffers can be read.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 
 use super::{Buffer, Scratch};
 use crate::cache::Cache;
 use crate::content::Content;
 use crate::decode::{Chunk, Chunks, Decoded, Part};
 use crate::error::{Error, Kind, Result};
-use crate::sync::locked;
+use crate::sync::{MutexGuard, locked};
 
 /// A buffer of up to this many decoded bytes is decoded as a whole, by one thread.
 const TOGETHER: u64 = 1 << 20;

@@ -1,7 +1,7 @@
 //! The positions of the blocks in a content.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 
 use super::entry::{BlockEntry, BlockStart};
 use super::stored_table::StoredBzip2Table;
@@ -11,7 +11,7 @@ use crate::codec::seek::SeekTable;
 use crate::codec::seek::stored_table::{Completion, Summary, TableSlot};
 use crate::codec::seek::trust::TrustedTable;
 use crate::content::Content;
-use crate::sync::locked;
+use crate::sync::{MutexGuard, locked};
 
 /// bzip2 streams and their table.
 pub(super) struct Bzip2Table {

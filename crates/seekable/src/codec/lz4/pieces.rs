@@ -9,7 +9,7 @@
 //! small for any file.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 
 use super::super::input::Input;
 use super::super::part::{ExternalPart, Take};
@@ -19,7 +19,7 @@ use super::whole;
 use crate::content::{Content, on_server};
 use crate::decode::{Chunk, Chunks, Decoder};
 use crate::error::{Error, Kind, Result};
-use crate::sync::locked;
+use crate::sync::{MutexGuard, locked};
 
 /// Bytes read at a time to get headers: the headers of small pieces are read together.
 const HEADER_READ: usize = 4 << 10;

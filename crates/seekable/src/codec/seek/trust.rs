@@ -2,11 +2,11 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 
 use super::stored_table::TableSlot;
 use crate::error::{Error, Result};
-use crate::sync::locked;
+use crate::sync::{MutexGuard, locked};
 
 /// The stored table of a stream, if there is a slot and the slot holds a table.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! The checkpoints of a stream, and the checksum of the output decoded so far.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 
 use super::Scale;
 use super::checkpoint::PackedCheckpoint;
@@ -12,7 +12,7 @@ use crate::codec::seek::SeekTable;
 use crate::codec::seek::stored_table::{Completion, Summary, TableSlot};
 use crate::codec::seek::trust::TrustedTable;
 use crate::content::Content;
-use crate::sync::locked;
+use crate::sync::{MutexGuard, locked};
 
 /// Distance before a multiple of the spacing at which a checkpoint is due. A checkpoint is made between two
 /// symbols, which are up to 258 bytes apart, and should not come after the start of a granule.

@@ -4,7 +4,7 @@
 //! output before a checkpoint has to be summed without a gap.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 
 use super::blocks::BlockDecoder;
 use super::checksums::Checksums;
@@ -21,7 +21,7 @@ use crate::codec::seek::stored_table::{Completion, Summary, TableSlot};
 use crate::codec::seek::trust::TrustedTable;
 use crate::content::Content;
 use crate::error::{Error, Result};
-use crate::sync::locked;
+use crate::sync::{MutexGuard, locked};
 
 /// Maximum size of a dictionary without the output in it: a tree, three tables, three offsets.
 const HEAD: u64 = 1 << 10;

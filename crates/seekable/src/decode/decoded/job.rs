@@ -7,7 +7,7 @@
 //! before its granule, or starts a new one.
 
 use std::collections::HashMap;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use super::damage::Damage;
 use super::range_set::RangeSet;
@@ -17,7 +17,7 @@ use crate::cache::Bytes;
 use crate::decode::idle::PER_CONTENT;
 use crate::decode::{Chunk, Decoder, GRANULE, IdleDecoders};
 use crate::error::{Error, Result, errno};
-use crate::sync::Awaited;
+use crate::sync::{Awaited, wait_within};
 use crate::workers::caller;
 
 /// Maximum number of bytes from an idle decoder to the checkpoint after it for which the idle decoder is
@@ -143,13 +143,12 @@ impl Decoded {
                 Route::Wait => {
                     room = None;
                     state.wait_for(granule.start);
-                    let waited = self.job_changed.wait_timeout(state, caller::LOOK);
-                    let (now, slice) = waited.unwrap_or_else(PoisonError::into_inner);
+                    let (now, is_over) = wait_within(&self.job_changed, state, caller::LOOK);
                     state = now;
                     if let Some(bytes) = state.waited_for(granule.start) {
                         return Ok((bytes, None));
                     }
-                    if slice.timed_out() && caller::is_gone() {
+                    if is_over && caller::is_gone() {
                         return Err(errno(libc::EINTR));
                     }
                 }
