@@ -87,6 +87,8 @@ pub struct Disk {
     changes: usize,
     forgotten_sync: Option<usize>,
     fault: Option<Fault>,
+    /// Number of waits after which the fault is gone; `None` if it stays.
+    waits: Option<usize>,
     moments: Option<Vec<Moment>>,
     /// Also records the disk before each change.
     records_changes: bool,
@@ -124,6 +126,7 @@ impl Disk {
             changes: 0,
             forgotten_sync: None,
             fault: None,
+            waits: None,
             moments: None,
             records_changes: false,
             room: None,
@@ -173,6 +176,19 @@ impl Disk {
     pub fn fail(mut self, fault: Fault) -> Self {
         self.fault = Some(fault);
         self
+    }
+
+    /// Ends the fault once a program has waited so many times.
+    pub fn ends_after(mut self, waits: usize) -> Self {
+        self.waits = Some(waits);
+        self
+    }
+
+    pub(super) fn wait(&mut self) {
+        self.waits = self.waits.map(|waits| waits.saturating_sub(1));
+        if self.waits == Some(0) {
+            self.fault = None;
+        }
     }
 
     /// Records the disk before each sync from now on.
@@ -259,6 +275,7 @@ impl Disk {
             pending: Vec::new(),
             forgotten_sync: None,
             fault: None,
+            waits: None,
             moments: None,
             records_changes: false,
             allocated: self.allocated.clone(),

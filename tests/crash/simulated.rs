@@ -337,3 +337,31 @@ fn a_failure_at_any_change_leaves_the_old_file() {
         }
     }
 }
+
+#[test]
+fn a_save_that_finds_no_room_to_be_undone_waits_for_that_of_others() {
+    let mut undone = 0;
+    for scenario in scenarios() {
+        let sim = scenario.disk().record().mount();
+        scenario.save(&sim).unwrap();
+        for at in 0..sim.counts().1 {
+            let shown = format!("{} {:?}: at {at}", scenario.name, scenario.plan);
+            let full = Fault { at, errno: libc::ENOSPC, always: true, reads: false };
+            let sim = scenario.disk().record().fail(full).ends_after(3).mount();
+            let answer = scenario.save(&sim);
+            let disk = sim.disk().clone();
+            let side = scenario.side(&disk);
+            match answer {
+                Ok(_) => assert_eq!(side, Some('n'), "{shown}"),
+                Err(error) if error.message().contains("the new file is in place") => {
+                    assert_eq!(side, Some('n'), "{shown}");
+                }
+                Err(error) => {
+                    assert!(error.kind() != Kind::Unfinished && side == Some('o'), "{shown}: {error}");
+                    undone += 1;
+                }
+            }
+        }
+    }
+    assert!(undone > 100, "{undone}");
+}

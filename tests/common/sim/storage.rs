@@ -322,7 +322,9 @@ impl Storage for Sim {
         disk.abilities.leases && (named || !disk.abilities.late_writer)
     }
 
-    fn wait(&self, _time: std::time::Duration) {}
+    fn wait(&self, _time: std::time::Duration) {
+        self.disk().wait();
+    }
 
     fn unlink(&self, dir: &PathBuf, name: &OsStr) -> io::Result<()> {
         let (mut disk, path) = (self.disk(), dir.join(name));

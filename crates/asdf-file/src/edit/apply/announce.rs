@@ -1,6 +1,7 @@
 //! Notifies the readers of the source before a plan changes its bytes.
 
 use std::ops::Range;
+use std::time::Duration;
 
 use seekable::error::Result;
 use seekable::source::Moved;
@@ -11,6 +12,10 @@ use super::super::journal::{Header, Journal, Method};
 use super::super::mark::MARK;
 use super::super::recovery::SaveSide;
 use super::{SaveJob, Stopped};
+
+/// The number of further attempts to undo a save where no room is left, and the pause before each.
+const ROOM_ATTEMPTS: usize = 40;
+const ROOM_PAUSE: Duration = Duration::from_millis(50);
 
 impl<S: Storage> SaveJob<'_, S> {
     /// Tells the readers to keep the bytes that the plan overwrites.
@@ -109,7 +114,7 @@ impl<S: Storage> SaveJob<'_, S> {
         if !inserted {
             let mut done = Ok(());
             let mut undo = || {
-                done = half_saved.back();
+                done = self.go_back(half_saved);
                 done.is_ok()
             };
             self.readers.borrow_mut().write(file, &mut undo);
@@ -119,12 +124,26 @@ impl<S: Storage> SaveJob<'_, S> {
         }
         let mut done = Ok(());
         let mut undo = || {
-            done = half_saved.back();
+            done = self.go_back(half_saved);
             if done.is_ok() { Moved::Yes } else { Moved::Unknown }
         };
         let shift = i64::try_from(header.shift).map_or(i64::MIN, |shift| -shift);
         let from = header.insert_at.saturating_add(header.shift);
         self.readers.borrow_mut().relocate(file, from, shift, &mut undo);
+        done
+    }
+
+    /// Makes the source the old file again. A file system may need room even to give room back. Other saves may have
+    /// taken the last of it; those that fail as well give theirs back.
+    fn go_back(&self, half_saved: &HalfSaved<'_, S>) -> Result<()> {
+        let mut done = half_saved.back();
+        for _ in 0..ROOM_ATTEMPTS {
+            if !done.as_ref().is_err_and(|error| matches!(error.errno(), libc::ENOSPC | libc::EDQUOT)) {
+                break;
+            }
+            self.storage.wait(ROOM_PAUSE);
+            done = half_saved.back();
+        }
         done
     }
 }
