@@ -11,8 +11,6 @@ use common::mount::Sources;
 
 const SOURCES: Sources = Sources::OverHttp;
 
-#[path = "access.rs"]
-mod access;
 #[path = "arrays_folder.rs"]
 mod arrays_folder;
 #[path = "blocks_yaml.rs"]
@@ -23,14 +21,10 @@ mod bloscpack_folder;
 mod broken;
 #[path = "external_arrays.rs"]
 mod external_arrays;
-#[path = "gsd_folder.rs"]
-mod gsd_folder;
-#[path = "mapped_by_python.rs"]
-mod mapped_by_python;
-#[path = "memory.rs"]
-mod memory;
 #[path = "pages.rs"]
 mod pages;
+#[path = "over_http_rare.rs"]
+mod rare;
 #[path = "seek_tables.rs"]
 mod seek_tables;
 #[path = "verify.rs"]

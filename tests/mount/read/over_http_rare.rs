@@ -1,0 +1,12 @@
+//! Tests over HTTP that run only with `scripts/test --all`: they take longest, and test the same without a server.
+
+use super::{SOURCES, pages};
+
+#[path = "access.rs"]
+mod access;
+#[path = "gsd_folder.rs"]
+mod gsd_folder;
+#[path = "mapped_by_python.rs"]
+mod mapped_by_python;
+#[path = "memory.rs"]
+mod memory;
