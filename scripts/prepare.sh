@@ -230,7 +230,7 @@ install_packages() {
             as_root dpkg --add-architecture "$foreign"
             as_root apt-get -qq update || true
         fi
-        as_root env DEBIAN_FRONTEND=noninteractive "${install[@]}" -qq >/dev/null ||
+        as_root env DEBIAN_FRONTEND=noninteractive "${install[@]}" -qq -o DPkg::Lock::Timeout=60 >/dev/null ||
             problems+=("this failed, the reason is above: ${install[*]}")
     fi
 }
