@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 pub use found::{Elsewhere, FilesToRead, Found};
 use seekable::error::{Error, Kind, Result};
-use seekable::source::Source;
+use seekable::source::{FileSource, Source};
 
 use asdf_file::edit::context::SaveTarget;
 use asdf_file::edit::recovery::{self, Condition};
@@ -25,6 +25,15 @@ pub fn open_whole(path: &Path) -> Result<Arc<dyn Source>> {
     match condition {
         Ok(Condition::Halfway(why)) => Err(Error::new(Kind::Unfinished, why)),
         // A file that can't be examined can hardly be opened, and that error is about the file itself.
-        Ok(Condition::Whole) | Err(_) => Location::of_path(path, None, false)?.open(),
+        Ok(Condition::Whole) | Err(_) => open_beside_others(path),
     }
+}
+
+/// Opens a file with access to the files that it names. A file without a name, such as `/dev/fd/3` may be, has none.
+fn open_beside_others(path: &Path) -> Result<Arc<dyn Source>> {
+    let file = FileSource::open(path)?;
+    Ok(match Location::of_path(path, None, false) {
+        Ok(Location::Local(local)) => Arc::new(file.with_surroundings(local.surroundings())),
+        _ => Arc::new(file),
+    })
 }

@@ -42,6 +42,19 @@ fn a_file_is_described_on_one_screen_with_and_without_a_mount() {
     assert!(narrow.lines().all(|line| line.chars().count() <= 20) && !narrow.contains('\u{1b}'), "{narrow}");
 }
 
+#[test]
+fn a_file_without_a_name_is_read_by_its_descriptor() {
+    let bench = Bench::of_sample();
+    bench.runs(
+        r#"
+        exec 4<a.asdf; rm a.asdf
+        asdf-mount --check /dev/fd/4
+        asdf-mount --info /dev/fd/4 | grep -q '^filter     V$'
+        not sh -c 'echo | asdf-mount --check /dev/stdin' 2>said
+        grep -q 'is not a regular file' said"#,
+    );
+}
+
 /// tar cuts a copy off, or fills it up, if it is told another length than it reads.
 #[test]
 fn an_open_info_has_the_length_that_the_system_says_whatever_another_program_writes() {

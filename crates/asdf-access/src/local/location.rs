@@ -64,10 +64,9 @@ impl Location {
             let origin = OpenedDirectory::of_source(path, shared)?;
             return Ok(Self::Local(LocalPath::new(&links(&origin, path)?, "")));
         }
-        let parent = path.parent().unwrap_or(Path::new(""));
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let name = path.file_name().ok_or_else(|| Error::new(Kind::Usage, "has no name").of(path))?;
         let origin = OpenedDirectory::of_source(parent, shared)?;
-        let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
         let local = LocalPath::new(&links(&origin, parent)?, name);
         let is_link = local.stat()?.kind == FileKind::Link;
         Ok(Self::Local(if is_link { local.followed() } else { local }))

@@ -21,7 +21,7 @@ use link::{LinkPolicy, Mountpoint};
 use rustix::fs::{FileType, Mode, OFlags, StatVfs};
 use rustix::io::Errno;
 use seekable::error::{Error, Result};
-use seekable::source::{FileSource, Source, storage};
+use seekable::source::{FileSource, Source, Surroundings, storage};
 
 use crate::local::acl::{self, stat_of_held};
 use crate::local::at::{HOLD, descend, may_write, open, open_as, stat_in, stat_of, step};
@@ -44,11 +44,9 @@ impl OpenedDirectory {
         Self::of_source(dir, false)
     }
 
-    /// Opens a source directory; an empty path is the current one. `shared` is true if users other than the mounting
-    /// user have access.
+    /// Opens a source directory; `shared` is true if users other than the mounting user have access.
     pub fn of_source(dir: &Path, shared: bool) -> Result<Arc<Self>> {
-        let opened = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
-        let fd = rustix::fs::open(opened, HOLD.difference(OFlags::NOFOLLOW), Mode::empty())
+        let fd = rustix::fs::open(dir, HOLD.difference(OFlags::NOFOLLOW), Mode::empty())
             .map_err(|errno| Error::from(errno).of(dir))?;
         let key = Stat::from(rustix::fs::fstat(&fd).map_err(|errno| Error::from(errno).of(dir))?).key;
         Ok(Arc::new(Self { fd, key, label: dir.to_owned(), shared }))
@@ -245,6 +243,11 @@ impl LocalPath {
         };
         let file = FileSource::from_file(File::from(file), &label)?.counting_writes();
         Ok(Arc::new(file.with_surroundings(Arc::new(beside))))
+    }
+
+    /// Returns access to the files that the file at this path names, for the user of this process alone.
+    pub(crate) fn surroundings(&self) -> Arc<dyn Surroundings> {
+        Arc::new(Beside::new(self.clone()))
     }
 
     /// True if the permissions allow this process to write the file.
