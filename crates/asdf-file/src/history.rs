@@ -157,8 +157,9 @@ impl History {
         if self.is_remote { machine() } else { "" }
     }
 
-    fn id_of(&self, (dir, name): (BorrowedFd<'_>, &OsStr)) -> Result<FileId> {
-        FileId::of(dir, name, self.machine())
+    /// Returns the identity of the file at a name in a directory.
+    fn id_of(&self, file: (BorrowedFd<'_>, &OsStr)) -> Result<FileId> {
+        FileId::of(file.0, file.1, self.machine())
     }
 
     /// Keeps a text that a save is about to replace.

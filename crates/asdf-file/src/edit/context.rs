@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 use seekable::error::{Error, Kind, Result};
 use seekable::source::storage::{HeldDir, Rights, Storage, System};
 use seekable::source::{FileSource, SourceVersion};
+use seekable::sync::locked;
 use seekable::user_dirs::STATE;
 
 use super::refusal::Problem;
@@ -144,14 +145,12 @@ pub struct DeviceLimits(Arc<Mutex<HashSet<(u64, &'static str)>>>);
 impl DeviceLimits {
     /// True if the device is known not to support a method.
     pub fn has(&self, device: u64, method: &'static str) -> bool {
-        self.0.lock().is_ok_and(|refused| refused.contains(&(device, method)))
+        locked(&*self.0).contains(&(device, method))
     }
 
     /// Records that the device does not support a method.
     pub fn add(&self, device: u64, method: &'static str) {
-        if let Ok(mut refused) = self.0.lock() {
-            refused.insert((device, method));
-        }
+        locked(&*self.0).insert((device, method));
     }
 }
 

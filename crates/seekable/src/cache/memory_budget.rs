@@ -10,8 +10,7 @@
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex};
 
-use crate::sync::locked;
-use crate::sync::{Awaited, MutexGuard, wait};
+use crate::sync::{Awaited, MutexGuard, locked, wait};
 
 /// The budget, and the reservations against it.
 pub(super) struct MemoryBudget {

@@ -24,13 +24,12 @@ use super::{Done, PIECE, SaveJob, Stopped, unsuited, unsuited_or_failed};
 /// The least free space for overwriting on a copy-on-write file system: with less it may run out of room for
 /// its own tables.
 const MIN_ROOM: u64 = 16 << 20;
-/// Locked by a save that overwrites a file alone.
-#[derive(Debug, Default)]
-pub(super) struct Alone;
-
 /// Held while a file is overwritten where room is short. Saves at once would take it from each other after they have
 /// looked.
 static WHERE_ROOM_IS_SHORT: PerProcess<Mutex<Alone>> = PerProcess::new(Mutex::default);
+/// Locked by a save that overwrites a file alone.
+#[derive(Debug, Default)]
+struct Alone;
 /// The number of attempts to create a journal while another program has its own there, and the pause between them.
 const JOURNAL_ATTEMPTS: usize = 100;
 const JOURNAL_PAUSE: Duration = Duration::from_millis(10);
