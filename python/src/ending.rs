@@ -9,7 +9,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
-use seekable::sync::locked;
+use seekable::per_process::PerProcess;
+use seekable::sync::{MutexGuard, locked};
 
 /// Maximum time for which the end waits for threads.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -17,25 +18,21 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(1);
 
 /// Calls without the GIL.
+#[derive(Default)]
 struct Calls {
-    /// The process that counts them: a forked one has none of these threads.
-    process: u32,
     count: usize,
     /// The thread that ends Python.
     ending: Option<thread::ThreadId>,
 }
 
-static CALLS: Mutex<Calls> = Mutex::new(Calls { process: 0, count: 0, ending: None });
+/// A forked process has none of the threads that are counted.
+static CALLS: PerProcess<Mutex<Calls>> = PerProcess::new(Mutex::default);
+
+fn calls() -> MutexGuard<'static, Calls> {
+    locked(CALLS.get())
+}
 
 impl Calls {
-    /// Begins with none in a forked process.
-    fn here(&mut self) -> &mut Self {
-        if self.process != std::process::id() {
-            *self = Self { process: std::process::id(), count: 0, ending: None };
-        }
-        self
-    }
-
     fn is_over(&self) -> bool {
         self.ending.is_some_and(|thread| thread != thread::current().id())
     }
@@ -43,7 +40,7 @@ impl Calls {
 
 /// True if Python ends, on another thread.
 pub(crate) fn is_over() -> bool {
-    locked(&CALLS).here().is_over()
+    calls().is_over()
 }
 
 /// Runs a job without the GIL. Does not return if Python ends meanwhile.
@@ -63,21 +60,21 @@ struct Counted;
 
 impl Counted {
     fn new() -> Self {
-        locked(&CALLS).here().count += 1;
+        calls().count += 1;
         Self
     }
 }
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        locked(&CALLS).here().count -= 1;
+        calls().count -= 1;
     }
 }
 
 fn stay_if_over() {
     {
-        let mut calls = locked(&CALLS);
-        if !calls.here().is_over() {
+        let mut calls = calls();
+        if !calls.is_over() {
             return;
         }
         calls.count -= 1;
@@ -90,10 +87,10 @@ fn stay_if_over() {
 /// Python's `atexit` calls it, before daemon threads are ended.
 #[pyfunction]
 pub(crate) fn ends(py: Python<'_>) {
-    locked(&CALLS).here().ending = Some(thread::current().id());
+    calls().ending = Some(thread::current().id());
     py.detach(|| {
         let begun = Instant::now();
-        while locked(&CALLS).here().count > 0 && begun.elapsed() < PATIENCE {
+        while calls().count > 0 && begun.elapsed() < PATIENCE {
             thread::sleep(PAUSE);
         }
     });

@@ -226,7 +226,9 @@ def test_small_blocks_and_a_missing_module_are_left_to_asdf(monkeypatch, used):
 def run(code, *arguments, **environment):
     """Run a program in a process of its own, with warnings as errors; return what it prints."""
     command = [sys.executable, "-W", "error::asdf.exceptions.AsdfWarning", "-c", code, *map(str, arguments)]
-    return subprocess.run(command, env=os.environ | environment, check=True, capture_output=True, text=True, timeout=60).stdout
+    done = subprocess.run(command, env=os.environ | environment, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 WRITE = """
@@ -284,7 +286,7 @@ def test_threads_read_at_the_same_time(tmp_path):
 
 
 FORK = """
-import os, sys, threading, asdf, numpy, without_plugins
+import faulthandler, os, sys, threading, asdf, numpy, without_plugins
 def total():
     with asdf.open(sys.argv[1]) as file:
         return int(file["a"].sum())
@@ -297,6 +299,8 @@ for thread in threads:
 for _ in range(5):
     child = os.fork()
     if child == 0:
+        # A process that waits for a lock of the parent's threads says where.
+        faulthandler.dump_traceback_later(30, exit=True)
         os._exit(0 if total() == expected else 1)
     assert os.waitpid(child, 0)[1] == 0
 print("done")

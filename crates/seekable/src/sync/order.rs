@@ -31,15 +31,16 @@ pub(super) use unchecked::HeldLock;
 mod checked {
     use std::cell::RefCell;
     use std::collections::{HashMap, HashSet};
-    use std::sync::{LazyLock, Mutex, PoisonError};
+    use std::sync::{Mutex, PoisonError};
 
     use super::Class;
+    use crate::per_process::PerProcess;
 
     /// The classes that were taken while one of a class was held.
     type Order = HashMap<Class, HashSet<Class>>;
 
     /// The order of all threads.
-    static ORDER: LazyLock<Mutex<Order>> = LazyLock::new(Mutex::default);
+    static ORDER: PerProcess<Mutex<Order>> = PerProcess::new(Mutex::default);
 
     thread_local! {
         static HELD: RefCell<Vec<Class>> = const { RefCell::new(Vec::new()) };
@@ -90,7 +91,7 @@ mod checked {
         if !NOTED.with_borrow_mut(|noted| noted.insert((held, taken))) {
             return;
         }
-        let mut order = ORDER.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut order = ORDER.get().lock().unwrap_or_else(PoisonError::into_inner);
         let back = path(&order, taken, held);
         order.entry(held).or_default().insert(taken);
         drop(order);
