@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+use asdf_file::edit::check::was_written_as;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags, statx};
 use rustix::io::Errno;
 use seekable::error::{Error, Kind, Result};
@@ -18,6 +19,8 @@ use super::serving::{self, Daemon};
 const TREE: &str = "tree.yaml";
 /// The file in the mount with the reason of a refused save.
 const REFUSAL: &str = "tree.yaml.error";
+/// Maximum number of bytes that a text may have more than the saved one, as which it was saved: blank lines at its end.
+const MAX_MORE: usize = 64 << 10;
 /// Maximum number of bytes of a reason that are printed.
 const MAX_REFUSAL: u64 = 64 << 10;
 
@@ -76,14 +79,15 @@ impl FileMount {
         self.with_tree(old, &|_| Ok(()))
     }
 
-    /// Opens the tree, which has to be `old`, for writing.
+    /// Opens the tree for writing. It has to be `old`, or a text that was saved as `old` and is still shown as its program
+    /// wrote it.
     fn with_tree(&self, old: &[u8], act: &(dyn Fn(&File) -> io::Result<()> + Sync)) -> Result<()> {
         let replace = || -> io::Result<bool> {
             // The mount refuses the text if another program changes the file after this handle has read the tree.
             let tree = self.open(TREE, OFlags::RDWR)?;
             let mut present = Vec::new();
-            (&tree).take(old.len() as u64 + 1).read_to_end(&mut present)?;
-            if present != old {
+            (&tree).take((old.len() + MAX_MORE) as u64).read_to_end(&mut present)?;
+            if present != old && !was_written_as(old, &present) {
                 return Ok(false);
             }
             act(&tree)?;

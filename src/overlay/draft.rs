@@ -28,8 +28,8 @@ use crate::overlay::{MAX_BASE, Overlay, OverlayState, SavedTimes};
 /// Maximum number of attempts to save into a file that other programs keep replacing.
 const ATTEMPTS: usize = 8;
 
-/// Bytes that tell a text with a prologue from one without.
-const START: usize = 5;
+/// Maximum number of bytes of the first line that tell a text with a prologue from one without.
+const START: usize = 16;
 
 /// The result of trying a text, unless the text was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -402,7 +402,8 @@ impl Overlay {
     fn has_lost_start(&self, text: &[u8]) -> bool {
         let mut start = [0; START];
         let read = self.saved_text().and_then(|saved| saved.read_at(0, &mut start));
-        read.is_ok_and(|read| !text.starts_with(&start[..read]))
+        let first_line = read.map(|read| start[..read].split(|byte| *byte == b'\n').next());
+        first_line.is_ok_and(|line| line.is_some_and(|line| !text.starts_with(line)))
     }
 
     /// Records the state after a refused save. Undoing a save may have changed the source's time.

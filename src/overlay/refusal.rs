@@ -77,7 +77,8 @@ impl Overlay {
             if merged.len() == 2 {
                 explanation += &format!(
                     "{BASE} is the text before both changes, and {THEIRS} the one that another program saved. To merge \
-                     them: git merge-file {REJECTED} {BASE} {THEIRS}\n"
+                     them, and to save the result: git merge-file {REJECTED} {BASE} {THEIRS} && cp {REJECTED} \
+                     tree.yaml\n"
                 );
             }
             let explanation = printable(&explanation);
@@ -105,7 +106,11 @@ impl Overlay {
 
     /// Returns the names and texts of the files for a merge; nothing if a text is not known, or long.
     fn texts_to_merge(&self, state: &OverlayState, base_version: u64) -> Vec<(&'static str, Arc<[u8]>)> {
-        let saved = self.saved_text().and_then(|saved| short_text(&*saved));
+        // The change may be newer than the last look at the source.
+        let saved = self.mounted().and_then(|mounted| {
+            mounted.revalidate_now();
+            short_text(&*self.saved_text()?)
+        });
         match (state.base_text(base_version), saved) {
             (Some(base), Ok(Some(theirs))) => {
                 vec![(BASE, base), (THEIRS, theirs)]

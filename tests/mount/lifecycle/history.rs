@@ -63,6 +63,28 @@ fn each_save_in_a_mount_keeps_the_text_that_it_replaced() {
     );
 }
 
+/// A mount may go on showing a text as its program wrote it, without the parts that the save restored.
+#[test]
+fn a_tree_with_restored_parts_is_changed_by_commands() {
+    runs(
+        r#"
+        tree >0; asdf-mount a.asdf mnt
+        sed -i -e 1d -e 's/Sample Galaxy/one/' mnt/tree.yaml; named one; tree | cmp - mnt/tree.yaml
+        (cat mnt/tree.yaml; echo; echo ...) | to two >new; cp new mnt/tree.yaml; named two; cmp new mnt/tree.yaml
+        asdf-mount --set object.name=three a.asdf; named three; tree | cmp - mnt/tree.yaml
+        sed -e 1d -e 's/three/four/' mnt/tree.yaml | grep -v '^#' >new; cp new mnt/tree.yaml; named four
+        asdf-mount --undo a.asdf; named three
+        # A draft is not overwritten.
+        python3 -c "
+import subprocess
+tree = open('mnt/tree.yaml', 'ab', buffering=0)
+tree.write(b'more: 1\n')
+done = subprocess.run(['asdf-mount', '--undo', 'a.asdf'], stderr=subprocess.PIPE, text=True)
+assert done.returncode != 0 and 'a program is editing it' in done.stderr, done"
+        grep -qa '^more: 1' a.asdf; asdf-mount -u mnt"#,
+    );
+}
+
 #[test]
 fn the_last_save_is_shown_and_taken_back() {
     runs(

@@ -183,6 +183,25 @@ fn another_programs_change_is_a_conflict() {
     assert_eq!(case.names(), ["tree.yaml"]);
 }
 
+/// The first close of a descriptor that has a copy only checks the text, and the mount has not seen the change yet.
+#[test]
+fn the_command_of_a_conflict_saves_both_changes() {
+    let case = Case::new();
+    let file = File::options().read(true).write(true).open(case.tree()).unwrap();
+    let text = change_by_another(&case);
+    let copy = file.try_clone().unwrap();
+    (&copy).write_all(case.named(NEW).as_bytes()).unwrap();
+    copy.set_len(case.named(NEW).len() as u64).unwrap();
+    assert_eq!(errno(close(copy)), libc::EBUSY);
+    assert_eq!(fs::read_to_string(case.path("tree.yaml.theirs")).unwrap(), text);
+    assert_eq!(errno(close(file)), libc::EBUSY);
+    let why = fs::read_to_string(case.path("tree.yaml.error")).unwrap();
+    let command = why.split_once("save the result: ").unwrap().1;
+    let output = case.sh(command);
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(case.saved(), case.named(NEW).replace("value 7", "VALUE 7"));
+}
+
 #[test]
 fn after_a_save_of_this_mount_the_base_is_the_saved_text() {
     let case = Case::new();

@@ -135,6 +135,11 @@ pub fn check<'n>(
     Ok(Accepted { text: normalized.text, restored, warnings, next })
 }
 
+/// True if a saved text was written as `written`: it is the same but for the parts that a save restores.
+pub fn was_written_as(saved: &[u8], written: &[u8]) -> bool {
+    *normalize::normalize(written, saved).text == *saved
+}
+
 fn refuse(text: &[u8], faults: Vec<Fault>) -> Result<(), Box<Problems>> {
     match Problems::of(faults.into_iter().map(|fault| fault.into_problem(text))) {
         Some(problems) => Err(Box::new(problems)),

@@ -547,7 +547,12 @@ impl FoundNode {
             }
             _ => {}
         }
-        number.unwrap_or_else(|| new.flow.clone())
+        let written = number.unwrap_or_else(|| new.flow.clone());
+        let is_too_large = written.parse().is_ok_and(f64::is_infinite);
+        if is_too_large && written.contains(|character: char| character.is_ascii_digit()) {
+            warn(format!("Python reads {written} as infinity"));
+        }
+        written
     }
 
     /// Returns the bytes that replace the node.
@@ -982,6 +987,7 @@ mod tests {
             ("x: 1\n", "x='1e5'", "x: \"1e5\"\n", ""),
             ("x: 1\n", "y=1e5", "x: 1\ny: 1.0e+5\n", ""),
             ("x: [1, 2]\n", "x=[1e5, a, '1e5', {1e5: 2e3}]", "x: [1.0e+5, a, \"1e5\", {1e5: 2.0e+3}]\n", ""),
+            ("x: 1\n", "x=1e400", "x: 1.0e+400\n", "x: Python reads 1.0e+400 as infinity"),
             ("x: 1\n", "x=abc", "x: abc\n", "x: it was a number, and Python reads \"abc\" as a text"),
             ("x: yes\n", "x=abc", "x: abc\n", "x: it was true or false, and Python reads \"abc\" as a text"),
             ("x: 2020-01-01\n", "x=2021-02-03", "x: 2021-02-03\n", ""),
