@@ -47,6 +47,7 @@ fn what_would_break_the_layout_is_refused_at_every_level() {
         let case = Case::with(&["-o", level]);
         for (old, new, why) in [
             ("#ASDF 1.0.0", "#ASDF 9.0.0", "the header line was changed"),
+            ("#ASDF 1.0.0", "x: 1\n#ASDF 1.0.0", "there is text before the line"),
             ("key7:", "...\nkey7:", "the tree would end at this line '...'"),
             ("%YAML", "#ASDF BLOCK INDEX\n%YAML", "a line begins like the block index"),
             ("key7:", "<<<<<<< ours\nkey7:", "a line begins with a conflict marker"),

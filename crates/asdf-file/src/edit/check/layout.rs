@@ -28,9 +28,10 @@ pub(super) fn before_normalizing(new: &[u8], old: &[u8]) -> Vec<Fault> {
     header_line(new, old)
 }
 
-/// Compares the header lines. A missing one will be restored, a different one is a fault.
+/// Compares the header lines. A missing one will be restored, a different or a later one is a fault.
 fn header_line(new: &[u8], old: &[u8]) -> Vec<Fault> {
-    let is = Prologue::of(new).header;
+    let prologue = Prologue::of(new);
+    let is = prologue.header;
     let was = Prologue::of(old).header;
     let first = &new[..memchr::memchr(b'\n', new).map_or(new.len(), |end| end + 1)];
     let old_line = was.as_ref().map_or(&b""[..], |line| &old[line.clone()]);
@@ -56,9 +57,20 @@ fn header_line(new: &[u8], old: &[u8]) -> Vec<Fault> {
             "restore the first line: it gives the version of the file's \
                                             layout",
         )]
+    } else if is.is_none() && has_line(&new[prologue.comments_end..], old_line) {
+        let what = format!(
+            "there is text before the line \"{}\"",
+            String::from_utf8_lossy(old_line.trim_ascii_end())
+        );
+        vec![Fault::new(Some(prologue.comments_end), what, "write it after the line ---")]
     } else {
         Vec::new()
     }
+}
+
+/// True if a line, which has its end, is not the first one of a text.
+fn has_line(text: &[u8], line: &[u8]) -> bool {
+    !line.is_empty() && memmem::find_iter(text, line).any(|at| at > 0 && text[at - 1] == b'\n')
 }
 
 /// Returns the faults in the normalized text.
