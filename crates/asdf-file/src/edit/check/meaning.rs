@@ -358,7 +358,7 @@ impl Comparison<'_> {
         for (path, fault) in &self.facts.unfit {
             if !known.remove((self.facts.nodes.paths.identity(*path, false), fault.what.as_str())) {
                 let name = self.facts.nodes.paths.show(*path);
-                let to_do = "correct it: Python asdf can't open a file with such a node";
+                let to_do = "correct it: Python asdf can't read such a node";
                 judgement.problems.push(self.fault(fault.place, format!("{name}: {}", fault.what), to_do));
             }
         }

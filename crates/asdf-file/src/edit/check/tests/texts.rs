@@ -314,7 +314,7 @@ fn refusals_of_arrays() {
 #[allow(clippy::too_many_lines)] // a table
 fn refusals_of_nodes() {
     assert_refused(
-        "correct it: Python asdf can't open a file with such a node",
+        "correct it: Python asdf can't read such a node",
         [
             (
                 edited("name: x", "history: []").replace("meta", "history").replace("{history: []}", "3"),
