@@ -29,7 +29,7 @@ mod zstd;
 use std::sync::Arc;
 
 use crate::cache::Cache;
-use crate::content::Content;
+use crate::content::{Content, ContentWindow};
 use crate::decode::Decoded;
 use crate::error::{Error, Result};
 use part::ExternalPart;
@@ -195,9 +195,31 @@ pub fn open_stream(codec: Codec, stream: StoredStream, cache: &Arc<Cache>) -> Re
 
 /// Opens a gzip stream as content of `data_size` decoded bytes. Decoding always begins at the start of the stream.
 pub fn open_gzip(stored: Arc<dyn Content>, data_size: u64, cache: &Arc<Cache>) -> Result<Arc<dyn Content>> {
+    open_from_start(stored, data_size, cache, zlib::gzip)
+}
+
+/// Length of the header of a zlib stream.
+const ZLIB_HEADER: u64 = 2;
+
+/// Opens a zlib stream like [`open_gzip`], and does not compare its checksum: the decoded bytes may be wrong.
+pub fn open_zlib_unchecked(
+    stored: Arc<dyn Content>,
+    data_size: u64,
+    cache: &Arc<Cache>,
+) -> Result<Arc<dyn Content>> {
+    let deflate = ContentWindow::new(stored.clone(), ZLIB_HEADER, stored.len().saturating_sub(ZLIB_HEADER));
+    open_from_start(Arc::new(deflate), data_size, cache, zlib::deflate)
+}
+
+fn open_from_start(
+    stored: Arc<dyn Content>,
+    data_size: u64,
+    cache: &Arc<Cache>,
+    decoder: fn(Arc<dyn Content>) -> library::Library,
+) -> Result<Arc<dyn Content>> {
     check_sizes(Codec::Zlib, stored.len(), data_size)?;
     let ranges = stored.ranges();
-    let decoded = Decoded::stream(zlib::gzip(stored), data_size, cache);
+    let decoded = Decoded::stream(decoder(stored), data_size, cache);
     Ok(decoded.made_of(ranges).with_read_ahead())
 }
 

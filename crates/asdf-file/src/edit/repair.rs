@@ -16,7 +16,7 @@ use std::io::Write;
 use std::sync::Arc;
 
 use md5::{Digest, Md5};
-use seekable::codec::Codec;
+use seekable::codec::{self, Codec};
 use seekable::content::{Content, ContentWindow, Slice, Soundness, Text, read_exact_at, read_through};
 use seekable::error::{Error, Result, if_readable};
 use seekable::source::read_up_to;
@@ -510,7 +510,7 @@ fn judge_compressed(
         return Ok(Verdict { block: as_stored(header.data_size.min(MAX_SIZE), is_proven)?, outcome, what });
     }
     match decoded {
-        Some(Decoded { content, len, is_whole: true }) => {
+        Some(Decoded { content, len, is_whole: true, .. }) => {
             let is_proven = is_proven || has_checksum && md5_of(&*content, count)?[..] == header.checksum[..];
             let is_mended = has_checksum && !is_proven || len != header.data_size;
             let (outcome, what) = match (is_mended, is_proven || has_own_checksum) {
@@ -521,10 +521,14 @@ fn judge_compressed(
             let block = as_stored(len, has_checksum && outcome != Outcome::Doubtful)?;
             Ok(Verdict { block, outcome, what })
         }
-        Some(Decoded { content, len, is_whole: false }) if len > 0 => {
-            let what = format!("{len} of {} bytes can be decoded", header.data_size);
+        Some(Decoded { content, len, doubt, .. }) if len > 0 => {
+            let outcome = if len == header.data_size { Outcome::Doubtful } else { Outcome::Cut };
+            let mut what = format!("{len} of {} bytes can be decoded", header.data_size);
+            if let Some(doubt) = doubt {
+                what += &format!(", but nothing proves them: {}", doubt.message());
+            }
             let block = NewBlock::uncompressed(Arc::new(ContentWindow::new(content, 0, len)));
-            Ok(Verdict { block, outcome: Outcome::Cut, what })
+            Ok(Verdict { block, outcome, what })
         }
         _ => Ok(Verdict::lost("nothing of it can be decoded without an error")),
     }
@@ -537,6 +541,8 @@ struct Decoded {
     len: u64,
     /// True if the stream ends after these bytes as it should.
     is_whole: bool,
+    /// The reason why some of the bytes may be wrong.
+    doubt: Option<Error>,
 }
 
 /// Decodes a block. If `finds_size` is true, a wrong `data_size` is replaced by the size that the stream itself has.
@@ -555,23 +561,41 @@ fn decode(
     for _ in 0..3 {
         let header = Header { data_size, ..header.clone() };
         let Some(content) = if_readable(file.decoded(&header, stored.clone()))? else { break };
-        let read = if_readable(read_through(&*content, count, &mut |_, _| {}))?;
-        let len = match content.soundness() {
-            Soundness::Broken(from) => from.min(content.len()),
-            _ if matches!(read, Some(None)) => content.len(),
-            _ => 0,
-        };
-        if matches!(read, Some(None)) {
-            return Ok(Some(Decoded { content, len: data_size, is_whole: true }));
+        let decoded = decoded_of(content, count)?;
+        if decoded.is_whole {
+            return Ok(Some(decoded));
         }
-        first = first.or(Some(Decoded { content, len, is_whole: false }));
+        let len = decoded.len;
+        first = first.or(Some(decoded));
         let size = if len < data_size { len } else { most };
         if !finds_size || size == data_size || size == 0 {
             break;
         }
         data_size = size;
     }
-    Ok(first)
+    match first {
+        // A wrong checksum casts doubt on all bytes.
+        Some(Decoded { content, len: 0, .. }) if codec == Codec::Zlib => {
+            let stored = Arc::new(stored.clone());
+            let unchecked = codec::open_zlib_unchecked(stored, header.data_size, &file.context.cache);
+            let Some(unchecked) = if_readable(unchecked)? else { return Ok(None) };
+            Ok(Some(Decoded { doubt: content.damage(), is_whole: false, ..decoded_of(unchecked, count)? }))
+        }
+        first => Ok(first),
+    }
+}
+
+/// Decodes all of a content.
+fn decoded_of(content: Arc<dyn Content>, count: &dyn Fn(u64)) -> Result<Decoded> {
+    let read = if_readable(read_through(&*content, count, &mut |_, _| {}))?;
+    let is_whole = matches!(read, Some(None));
+    let len = match content.soundness() {
+        Soundness::Broken(from) => from.min(content.len()),
+        _ if is_whole => content.len(),
+        _ => 0,
+    };
+    let doubt = content.damage().filter(|_| len == content.len());
+    Ok(Decoded { content, len, is_whole, doubt })
 }
 
 /// Returns the header at `offset` with the usual magic and size, if that is a header.

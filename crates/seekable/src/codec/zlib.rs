@@ -33,7 +33,7 @@ use crate::codec::StoredStream;
 use crate::content::Content;
 use crate::decode::{GRANULE, Sequential};
 use crate::error::Result;
-pub(super) use library::gzip;
+pub(super) use library::{deflate, gzip};
 use reader::ZlibReader;
 use stored_reader::StoredTableReader;
 use table::ZlibTable;

@@ -1,4 +1,5 @@
-//! zlib (RFC 1950) through flate2, from the start of a stream: the fallback where our decoder stops; and gzip (RFC 1952).
+//! zlib (RFC 1950) through flate2, from the start of a stream: the fallback where our decoder stops; gzip (RFC 1952); and
+//! deflate (RFC 1951).
 
 use std::sync::Arc;
 
@@ -26,6 +27,11 @@ pub(in crate::codec) fn gzip(stored: Arc<dyn Content>) -> Library {
     Library::new(stored, |stored| {
         Ok(Box::new(Inflating::new(stored, "gzip", Decompress::new_gzip(WINDOW_BITS))))
     })
+}
+
+/// Returns the deflate stream in `stored`, decoded by the library.
+pub(in crate::codec) fn deflate(stored: Arc<dyn Content>) -> Library {
+    Library::new(stored, |stored| Ok(Box::new(Inflating::new(stored, "deflate", Decompress::new(false)))))
 }
 
 struct Inflating {
