@@ -97,7 +97,7 @@ fn readers_that_are_killed_leave_nothing_behind() {
     let folder = fresh_folder();
     for kind in Kind::ALL {
         let mounted = super::SOURCES.file(large::file(folder.path(), kind, 300));
-        let pattern = large::pattern();
+        let pattern = kind.pattern();
         for signal in [Signal::INT, Signal::KILL, Signal::TERM] {
             let readers: Vec<_> = (0..4)
                 .map(|skip| {
@@ -119,7 +119,7 @@ fn readers_that_are_killed_leave_nothing_behind() {
         }
         let block = File::open(mounted.block_path(0)).unwrap();
         for at in [299 << 20, 0, 150 << 20] {
-            large::check(&block, kind, &pattern, at, 100_000);
+            large::check(&block, &pattern, at, 100_000);
         }
         drop(block);
         mounted.unmount();

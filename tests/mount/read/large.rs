@@ -10,12 +10,6 @@ use common::encode;
 /// Uncompressed size of the pattern.
 pub(crate) const PATTERN: usize = 1 << 20;
 
-/// Returns the repeated content of a block, which compresses to a thousandth.
-pub(crate) fn pattern() -> Vec<u8> {
-    (0..PATTERN)
-        .map(|at| if at % 65_536 == 0 { (at >> 16) as u8 + 1 } else { (at >> 12) as u8 & 3 })
-        .collect()
-}
 
 /// The encoding of the repeated pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +37,16 @@ impl Kind {
     pub(crate) const ALL: [Self; 7] =
         [Self::Zlib, Self::Bzip2, Self::Lz4, Self::Lz4Frame, Self::Zstd, Self::ZstdOne, Self::Blosc];
 
+    /// Returns the repeated content of a block, which compresses to a thousandth.
+    pub(crate) fn pattern(self) -> Vec<u8> {
+        let byte = |at| match self {
+            Self::ZstdOne => (at >> 17) as u8,
+            _ if at % 65_536 == 0 => (at >> 16) as u8 + 1,
+            _ => (at >> 12) as u8 & 3,
+        };
+        (0..PATTERN).map(byte).collect()
+    }
+
     fn label(self) -> [u8; 4] {
         match self {
             Self::Zlib => *b"zlib",
@@ -61,7 +65,7 @@ impl Kind {
 
     /// Returns the bytes before the repeated piece, the piece, and the bytes after the last one.
     fn pieces(self, count: u64) -> (Vec<u8>, Vec<u8>, Vec<u8>) {
-        let pattern = pattern();
+        let pattern = self.pattern();
         let none = Vec::new;
         match self {
             Self::Zlib => {
@@ -97,14 +101,6 @@ impl Kind {
                 (head, one, vec![1, 0, 0])
             }
             Self::Blosc | Self::BloscWide => (none(), blosc(&pattern.repeat(self.together())), none()),
-        }
-    }
-
-    /// Returns the byte at an offset of the block.
-    pub(crate) fn byte(self, pattern: &[u8], at: u64) -> u8 {
-        match self {
-            Self::ZstdOne => (at >> 17 & 7) as u8,
-            _ => pattern[(at % PATTERN as u64) as usize],
         }
     }
 }
@@ -158,12 +154,15 @@ pub(crate) fn file(folder: &Path, kind: Kind, count: u64) -> PathBuf {
     path
 }
 
-/// Reads `count` bytes at `at` of an open block and compares them with the pattern.
-pub(crate) fn check(block: &File, kind: Kind, pattern: &[u8], at: u64, count: usize) {
+/// Reads `count` bytes at `at` of an open block and compares them with the repeated pattern.
+pub(crate) fn check(block: &File, pattern: &[u8], at: u64, count: usize) {
     let mut bytes = vec![0; count];
-    block
-        .read_exact_at(&mut bytes, at)
-        .unwrap_or_else(|error| panic!("{kind:?}, {count} bytes at {at}: {error}"));
-    let wrong = (at..).zip(&bytes).find(|(at, byte)| kind.byte(pattern, *at) != **byte);
-    assert_eq!(wrong, None, "{kind:?}, {count} bytes at {at}");
+    block.read_exact_at(&mut bytes, at).unwrap_or_else(|error| panic!("{count} bytes at {at}: {error}"));
+    let mut from = (at % PATTERN as u64) as usize;
+    let mut rest = &bytes[..];
+    while !rest.is_empty() {
+        let (piece, further) = rest.split_at(rest.len().min(PATTERN - from));
+        assert!(*piece == pattern[from..from + piece.len()], "{count} bytes at {at} are wrong");
+        (from, rest) = (0, further);
+    }
 }

@@ -19,6 +19,7 @@ fn is_eio<T: std::fmt::Debug>(read: std::io::Result<T>) -> bool {
 /// Makes a file with a good and a bad block of an encoding; the bad block has the checksum of other data.
 fn source(folder: &std::path::Path, encoding: &Encoding) -> (std::path::PathBuf, Vec<u8>) {
     let data = sample(3_000_000, 5);
+    let encoding = Encoding::Raw(encoding.label(), encoding.encode(&data));
     let good = |rule| Block::new(data.clone()).encoding(encoding.clone()).checksum(rule);
     let built = AsdfBuilder::new()
         .blocks([
