@@ -10,7 +10,6 @@ use common::encode;
 /// Uncompressed size of the pattern.
 pub(crate) const PATTERN: usize = 1 << 20;
 
-
 /// The encoding of the repeated pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
