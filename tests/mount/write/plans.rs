@@ -3,7 +3,7 @@
 //! The file systems are images mounted through loop devices. Needs root.
 
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, Read, Seek};
+use std::io::{BufRead, BufReader, Seek, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -435,9 +435,13 @@ pub(crate) fn fill(ballast: &File, free: u64) {
         match rustix::fs::fallocate(ballast, rustix::fs::FallocateFlags::empty(), 0, len) {
             Ok(()) => break,
             Err(rustix::io::Errno::OPNOTSUPP) => {
-                let mut zeros = std::io::repeat(0).take(len);
-                // Writes until the disk is full.
-                let _ = std::io::copy(&mut zeros, &mut &*ballast);
+                // Writes until the disk is full. io::repeat would fill its buffer byte by byte.
+                let zeros = vec![0; 1 << 20];
+                while len > 0
+                    && let Ok(written @ 1..) = (&*ballast).write(&zeros[..zeros.len().min(len as usize)])
+                {
+                    len -= written as u64;
+                }
                 break;
             }
             Err(_) => len = len.checked_sub(4 << 10).expect("some room is left"),
