@@ -22,7 +22,7 @@ use crate::folder::{Attributes, File, Node};
 
 pub use array_facts::IN_BLOCKS;
 pub use array_facts::{ArrayFacts, ArraySource, ElementType, FieldType};
-pub use footprint::Footprint;
+pub use footprint::{Cone, Footprint};
 pub use references::NAME as REFERENCES;
 
 /// Number of bytes at the start of a file that are enough to recognise every format.

@@ -19,6 +19,23 @@ pub struct Footprint {
     pub corners: [[f64; 2]; 4],
     /// First and last cell of each range of HEALPix cells of order 10, nested, that the image touches.
     pub healpix: Vec<[u64; 2]>,
+    #[serde(skip)]
+    border: Border,
+}
+
+/// A circle on the sky with the directions within it: a single direction if its radius is 0.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cone {
+    middle: Direction,
+    /// In radians.
+    radius: f64,
+}
+
+impl Cone {
+    /// Creates a cone from the right ascension and the declination in ICRS of its middle, and its radius, in degrees.
+    pub fn new(ra: f64, dec: f64, radius: f64) -> Self {
+        Self { middle: direction(ra, dec), radius: radius.to_radians() }
+    }
 }
 
 impl Footprint {
@@ -44,11 +61,19 @@ impl Footprint {
         let ranges = healpix::cells(&border);
         let corners = [0, 1, 2, 3].map(|n| degrees(border.points[n * POINTS]));
         let ends = |range: &RangeInclusive<u64>| [*range.start(), *range.end()];
-        Some(Self { path, corners, healpix: ranges.iter().map(ends).collect() })
+        Some(Self { path, corners, healpix: ranges.iter().map(ends).collect(), border })
+    }
+
+    /// True if the image has a direction of the cone. Between the points of its border, of which each side has 16, the
+    /// border is taken for straight.
+    pub fn touches(&self, cone: &Cone) -> bool {
+        let reaches = |[from, to]: [Direction; 2]| distance(cone.middle, from, to) <= cone.radius;
+        self.border.contains(cone.middle) || self.border.sides().any(reaches)
     }
 }
 
 /// The border of an image: a polygon on the sky around the middle of the image.
+#[derive(Clone, Debug, PartialEq)]
 struct Border {
     middle: Direction,
     points: Vec<Direction>,
@@ -132,6 +157,13 @@ fn cross([a, b, c]: Direction, [x, y, z]: Direction) -> Direction {
     [b * z - c * y, c * x - a * z, a * y - b * x]
 }
 
+/// Returns the direction of a longitude and a latitude in degrees.
+fn direction(longitude: f64, latitude: f64) -> Direction {
+    let (sin, cos) = longitude.to_radians().sin_cos();
+    let (z, height) = latitude.to_radians().sin_cos();
+    [height * cos, height * sin, z]
+}
+
 /// Returns right ascension (0 to 360) and declination.
 fn degrees([x, y, z]: Direction) -> [f64; 2] {
     let turned = y.atan2(x).to_degrees().rem_euclid(360.0);
@@ -144,12 +176,6 @@ fn degrees([x, y, z]: Direction) -> [f64; 2] {
 mod tests {
     use super::*;
 
-    fn direction(longitude: f64, latitude: f64) -> Direction {
-        let (sin, cos) = longitude.to_radians().sin_cos();
-        let (z, height) = latitude.to_radians().sin_cos();
-        [height * cos, height * sin, z]
-    }
-
     #[test]
     fn an_image_around_a_pole_contains_it() {
         // The plane that touches the sky there, 0.001 radians from its middle to a side.
@@ -160,6 +186,10 @@ mod tests {
         let footprint = Footprint::of_image("a".to_owned(), [[-1e-3, 1e-3]; 2], &sky).unwrap();
         assert!((footprint.corners[0][0] - 225.0).abs() < 1e-9 && footprint.corners[2][1] < -89.9);
         let count: u64 = footprint.healpix.iter().map(|[first, last]| last - first + 1).sum();
+        let touches = |ra, dec, radius| footprint.touches(&Cone::new(ra, dec, radius));
+        assert!(touches(0.0, -90.0, 0.0) && touches(123.0, -89.95, 0.0) && !touches(0.0, 90.0, 9.0));
+        // Its sides are 0.0573 degrees from the pole, its corners 0.081.
+        assert!(!touches(0.0, -89.9, 0.0) && touches(0.0, -89.9, 0.05) && !touches(0.0, -89.9, 0.04));
         // It has the area of four cells.
         assert!((4..=16).contains(&count), "{footprint:?}");
         // The cells at the southern pole.
@@ -167,6 +197,20 @@ mod tests {
             let pole = face << 20;
             assert!(footprint.healpix.iter().any(|[first, last]| (*first..=*last).contains(&pole)));
         }
+    }
+
+    #[test]
+    fn a_cone_beside_right_ascension_0_touches_an_image_across_it() {
+        let sky = |[x, y]: [f64; 2]| Some(direction(359.99 + x / 100.0, 10.0 + y / 100.0));
+        let footprint = Footprint::of_image("a".to_owned(), [[-0.5, 3.5]; 2], &sky).unwrap();
+        let touches = |ra, radius| footprint.touches(&Cone::new(ra, 10.01, radius));
+        for ra in [359.99, -0.01, 0.0, 360.0, 0.02] {
+            assert!(touches(ra, 0.0), "{ra}");
+        }
+        assert!(
+            !touches(0.03, 0.0) && touches(0.03, 0.006) && !touches(359.98, 0.0) && touches(359.98, 0.006)
+        );
+        assert!(!touches(180.0, 90.0) && touches(180.0, 179.0));
     }
 
     #[test]

@@ -10,7 +10,8 @@
 //! | [`model`], [`projection`], [`rotation`] | the models of a transform |
 //! | [`forms`] | models that FITS can express exactly |
 //! | [`sip`] | any other transform: its fit by TAN-SIP |
-//! | [`sky`] | the part of the sky that an image covers |
+//! | [`sky`], [`celestial`] | the part of the sky that an image covers; pixels on the sky by cards |
+//! | [`cutout`](mod@cutout) | a part of an image around a position |
 //! | [`required`] | card values that are determined by the data |
 //! | [`blank`] | masked elements |
 //! | [`image`] | an array as the data of an image |
@@ -22,6 +23,7 @@
 //! | [`keywords`] | cards that people search by |
 //! | [`build`] | headers and data as a file |
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -45,6 +47,8 @@ use super::same_paths::{self, Dirs, FileOrLink};
 mod blank;
 mod build;
 mod card;
+mod celestial;
+mod cutout;
 mod document;
 mod elsewhere;
 mod forms;
@@ -68,7 +72,9 @@ mod values;
 mod wcs;
 
 use card::Cards;
-use groups::Group;
+use cutout::Part;
+pub use cutout::{Cutout, CutoutRequest, CutoutSize, cutout};
+use groups::{Group, GroupImage};
 use nodes::Nodes;
 
 /// The file name suffix.
@@ -435,22 +441,36 @@ fn unsolved(nodes: &Nodes) -> Vec<Defect> {
 
 /// Returns the file of a group of images.
 fn group_file(file: &Arc<AsdfFile>, number: usize) -> Result<File> {
+    let images: Vec<&GroupImage> =
+        entries(file)?.groups.get(number).iter().flat_map(|group| &group.images).collect();
+    images_file(file, &images, None)
+}
+
+/// Returns the file of some images, or of a part of each.
+fn images_file(file: &Arc<AsdfFile>, images: &[&GroupImage], part: Option<&Part>) -> Result<File> {
     let found = arrays::found(file)?;
     let nodes = nodes_of(file)?;
     let mut parts: Vec<ArrayPart<'_>> = Vec::new();
     let mut described = Vec::new();
-    let Entries { groups, masks, .. } = entries(file)?;
-    for image in groups.get(number).iter().flat_map(|group| &group.images) {
+    let masks = &entries(file)?.masks;
+    for image in images {
         let Some(item) = found.items.get(image.number) else { continue };
         let ArrayEntry::Array(array) = &item.what else { continue };
         let path = path_of(item);
         let of_pixels = path_of_pixels(item);
         let unit = unit_of(file, &path)?;
-        let solution = match (nodes.of_array(&of_pixels), nodes::lengths(array)) {
+        let mut solution = match (nodes.of_array(&of_pixels), nodes::lengths(array)) {
             (Some(wcs), Some(shape)) => solution(file, wcs, shape)?,
             _ => None,
         };
-        let own = if solution.is_some() { None } else { own_cards(file, nodes, &of_pixels)? };
+        let mut own = match &solution {
+            Some(_) => None,
+            None => own_cards(file, nodes, &of_pixels)?.map(Cow::Borrowed),
+        };
+        if let Some(corner) = part.map(Part::corner) {
+            solution = solution.map(|solution| solution.of_part(&corner));
+            own = own.map(|cards| Cow::Owned(sliced::of_part(&cards, &corner)));
+        }
         let about = keywords::of(file, &of_pixels)?;
         parts.push(ArrayPart::Elements(array));
         described.push((image, path, unit, solution, own, about, masks.get(&image.number)));
@@ -464,7 +484,7 @@ fn group_file(file: &Arc<AsdfFile>, number: usize) -> Result<File> {
             path,
             unit: *unit,
             solution: solution.as_ref(),
-            own: *own,
+            own: own.as_deref(),
             about,
             masked: *masked,
         })
@@ -472,7 +492,8 @@ fn group_file(file: &Arc<AsdfFile>, number: usize) -> Result<File> {
     parts.extend(images.iter().filter_map(|image| image.masked).map(ArrayPart::Mask));
     let mut headers = Vec::new();
     let mut made = file_of_all(file, &parts, |elements| {
-        let (text, content) = build::of_group(&images, elements, &common)?;
+        let cut = part.map(|part| part.of_all(elements)).transpose()?;
+        let (text, content) = build::of_group(&images, cut.as_deref().unwrap_or(elements), &common)?;
         headers = text;
         Ok(content)
     });

@@ -2,6 +2,7 @@
 //!
 //! Every view of an array (`.npy`, FITS, a table's column …) is made from them.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use asdf_tree::limits::MAX_VALUE;
@@ -130,6 +131,35 @@ impl Elements {
         let item = self.datatype.size().ok_or_else(Self::unknown_type)?;
         let content = Arc::new(Gather::in_c_order(self.content, item, &self.dimensions)?);
         Ok(Self { order: Order::C, content, ..self })
+    }
+
+    /// Returns the elements whose indices are in `ranges`, one for each dimension, without reading them.
+    ///
+    /// # Errors
+    /// The ranges are not within the dimensions.
+    pub fn part(self, ranges: &[Range<u64>]) -> Result<Self> {
+        let whole = self.in_c_order()?;
+        let item = whole.datatype.size().ok_or_else(Self::unknown_type)?;
+        let outside = || Error::damaged("the part is not within the array");
+        if ranges.len() != whole.dimensions.len() {
+            return Err(outside());
+        }
+        let mut stride = i64::try_from(item).map_err(|_| outside())?;
+        let mut start = 0_u64;
+        let mut dimensions = Vec::with_capacity(ranges.len());
+        for (range, len) in ranges.iter().zip(&whole.dimensions).rev() {
+            let count =
+                range.end.checked_sub(range.start).filter(|_| range.end <= *len).ok_or_else(outside)?;
+            let skipped = range.start.checked_mul(stride.unsigned_abs());
+            start = skipped.and_then(|skipped| start.checked_add(skipped)).ok_or_else(outside)?;
+            dimensions.push((count, stride));
+            let len = i64::try_from(*len).map_err(|_| outside())?;
+            stride = stride.checked_mul(len).ok_or_else(outside)?;
+        }
+        dimensions.reverse();
+        let lengths = dimensions.iter().map(|(count, _)| *count).collect();
+        let content = Arc::new(Gather::new(whole.content, start, item, dimensions)?);
+        Ok(Self { dimensions: lengths, content, ..whole })
     }
 
     /// Returns the error for an array of unknown type.
@@ -443,7 +473,32 @@ fn order(dimensions: &[u64], strides: &[i64], item: u64) -> Option<Order> {
 
 #[cfg(test)]
 mod tests {
+    use seekable::content::read_exact_at;
+
     use super::*;
+
+    #[test]
+    fn a_part_has_the_elements_of_its_ranges() {
+        for (order, [last, middle, first]) in [(Order::C, [1, 4, 12]), (Order::Fortran, [6, 2, 1])] {
+            let elements = Elements {
+                dimensions: vec![2, 3, 4],
+                datatype: Datatype::Scalar(Scalar::Uint8),
+                byteorder: ByteOrder::Big,
+                order,
+                content: Arc::new(Text::new((0..24).collect::<Vec<u8>>())),
+            };
+            let part = elements.clone().part(&[1..2, 0..2, 1..4]).unwrap();
+            let mut bytes = [0; 6];
+            read_exact_at(&*part.content, 0, &mut bytes).unwrap();
+            let wanted = [(0, 1), (0, 2), (0, 3), (1, 1), (1, 2), (1, 3)];
+            assert_eq!(bytes, wanted.map(|(y, x)| first + y * middle + x * last), "{order:?}");
+            assert_eq!((part.dimensions, part.content.len()), (vec![1, 2, 3], 6));
+            for ranges in [&[0..1, 0..1][..], &[0..3, 0..1, 0..1], &[0..1, Range { start: 2, end: 1 }, 0..1]]
+            {
+                assert!(elements.clone().part(ranges).is_err(), "{ranges:?}");
+            }
+        }
+    }
 
     #[test]
     fn the_order_is_told_from_the_strides() {

@@ -67,6 +67,15 @@ impl Cards {
         value.split('/').next()?.trim().replace('D', "E").parse().ok()
     }
 
+    /// Returns the text that the card with a keyword has, without blanks at its end.
+    pub(super) fn text(&self, keyword: &str) -> Option<String> {
+        let card = self.0.chunks_exact(CARD).find(|card| keyword_of(card) == keyword)?;
+        let quoted =
+            str::from_utf8(card).ok()?.get(KEYWORD..)?.strip_prefix("= ")?.trim_start().strip_prefix('\'')?;
+        let end = quoted.find('\'')?;
+        Some(quoted.get(..end)?.trim_end().to_owned())
+    }
+
     /// Replaces the card with a keyword, or adds it at the end.
     pub(super) fn replace(&mut self, keyword: &str, value: Value<'_>, comment: &str) {
         let mut new = Self::default();

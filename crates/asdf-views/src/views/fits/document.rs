@@ -18,7 +18,7 @@ use asdf_tree::yaml::survey::{NodeContent, TreeNode};
 use super::card::{self, Cards};
 use super::required::{Must, Reading};
 use super::table::{ArrayColumn, Table};
-use super::{blank, image};
+use super::{blank, image, sliced};
 
 /// Prefixes of the node's tag: the standard's, and asdf-astropy's.
 const TAGS: [&str; 2] = ["tag:stsci.edu:asdf/fits/fits-", "tag:astropy.org:astropy/fits/fits-"];
@@ -154,6 +154,25 @@ impl Document {
 const TOO_LARGE: &str = "it is too large: it has more nodes, or longer headers, than are read";
 
 impl Hdu {
+    /// Returns a header without data. If the image of the header is elsewhere, the header has no cards.
+    pub(super) fn without_data(&self) -> Self {
+        let has_data = !matches!(self.data, Data::None);
+        let cards = if has_data { Cards::default() } else { self.cards.clone() };
+        let comments = if has_data { Vec::new() } else { self.comments.clone() };
+        Self { comments, cards, bitpix: 8, extend: Some(true), blank: None, data: Data::None, bare: None }
+    }
+
+    /// Returns the HDU of a part of the image, whose first pixel is `corner`.
+    pub(super) fn part(&self, corner: &[u64]) -> Self {
+        let data = match &self.data {
+            Data::Image(array, masked) => Data::Image(array.clone(), masked.clone()),
+            Data::None | Data::Table(_) => Data::None,
+        };
+        let cards = sliced::of_part(&self.cards, corner);
+        let Self { bitpix, extend, blank, .. } = *self;
+        Self { comments: self.comments.clone(), cards, bitpix, extend, blank, data, bare: None }
+    }
+
     fn read(hdu: &TreeNode) -> Reading<Self> {
         if !hdu.is_whole() {
             return Err(TOO_LARGE.to_owned());

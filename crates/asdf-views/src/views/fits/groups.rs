@@ -79,6 +79,12 @@ fn rank(key: &str) -> KeyRank {
     found.unwrap_or((NAMES.len(), 0))
 }
 
+/// Returns the name of the extension of an array with this key.
+pub(super) fn extension_name(key: &str) -> String {
+    let usual = NAMES.get(rank(key).0).map(|(name, _)| (*name).to_owned());
+    usual.unwrap_or_else(|| card::name(key).to_ascii_uppercase())
+}
+
 fn group(path: &[&str], by_shape: ByShape<'_>) -> Option<Group> {
     let several = by_shape.into_values().filter(|images| (2..=MAX_IMAGES).contains(&images.len()));
     let mut images = several.min_by_key(|images| {
@@ -88,9 +94,8 @@ fn group(path: &[&str], by_shape: ByShape<'_>) -> Option<Group> {
     })?;
     images.sort_by_key(|(number, _, rank)| (*rank, *number));
     let mut versions: HashMap<String, usize> = HashMap::new();
-    let images = images.into_iter().map(|(number, key, rank)| {
-        let usual = NAMES.get(rank.0).map(|(name, _)| (*name).to_owned());
-        let name = usual.unwrap_or_else(|| card::name(key).to_ascii_uppercase());
+    let images = images.into_iter().map(|(number, key, _)| {
+        let name = extension_name(key);
         let version = versions.entry(name.clone()).or_default();
         *version += 1;
         GroupImage { number, name, version: *version }

@@ -2,7 +2,7 @@
 
 use asdf_tree::yaml::survey::TreeNode;
 
-use super::rotation::{Matrix, rotated, rotation_of, to_cartesian, to_spherical};
+use super::rotation::{Matrix, inverse, rotated, rotation_of, to_cartesian, to_spherical};
 use super::values::{self, number};
 
 /// A zenithal projection and its parameters `PV2_1`, `PV2_2`, …
@@ -58,17 +58,8 @@ impl Projection {
     /// Returns the projection if it can be evaluated.
     pub(super) fn zenithal(&self) -> Option<Zenithal> {
         // The parameters of an orthographic projection slant it.
-        if self.parameters.iter().any(|parameter| *parameter != 0.0) {
-            return None;
-        }
-        match self.code {
-            "TAN" => Some(Zenithal::Gnomonic),
-            "STG" => Some(Zenithal::Stereographic),
-            "SIN" => Some(Zenithal::Orthographic),
-            "ZEA" => Some(Zenithal::EqualArea),
-            "ARC" => Some(Zenithal::Equidistant),
-            _ => None,
-        }
+        let has_parameters = self.parameters.iter().any(|parameter| *parameter != 0.0);
+        if has_parameters { None } else { Zenithal::of_code(self.code) }
     }
 }
 
@@ -80,10 +71,8 @@ pub(super) struct Deprojection {
 }
 
 impl Deprojection {
-    /// `native` is the native longitude of the celestial pole, in degrees as the others. `None` if the projection
-    /// can't be evaluated.
-    pub(super) fn new(projection: &Projection, [longitude, latitude]: [f64; 2], native: f64) -> Option<Self> {
-        let projection = projection.zenithal()?;
+    /// `native` is the native longitude of the celestial pole, in degrees as the others.
+    pub(super) fn new(projection: Zenithal, [longitude, latitude]: [f64; 2], native: f64) -> Option<Self> {
         let rotation = rotation_of([longitude, latitude, native].map(f64::to_radians), "native2celestial")?;
         Some(Self { projection, rotation })
     }
@@ -93,9 +82,27 @@ impl Deprojection {
         let [phi, theta] = self.projection.to_sky(x, y)?;
         Some(to_spherical(rotated(&self.rotation, to_cartesian(phi, theta))))
     }
+
+    /// Returns the point in the plane, in degrees, of a direction on the sky.
+    pub(super) fn plane(&self, direction: [f64; 3]) -> Option<[f64; 2]> {
+        let [phi, theta] = to_spherical(rotated(&inverse(&self.rotation), direction));
+        self.projection.to_plane(phi, theta)
+    }
 }
 
 impl Zenithal {
+    /// Returns the projection with this code in `CTYPE`.
+    pub(super) fn of_code(code: &str) -> Option<Self> {
+        match code {
+            "TAN" => Some(Self::Gnomonic),
+            "STG" => Some(Self::Stereographic),
+            "SIN" => Some(Self::Orthographic),
+            "ZEA" => Some(Self::EqualArea),
+            "ARC" => Some(Self::Equidistant),
+            _ => None,
+        }
+    }
+
     /// Returns native longitude and latitude of a point in the plane, in degrees.
     pub(super) fn to_sky(self, x: f64, y: f64) -> Option<[f64; 2]> {
         let radius = (x * x + y * y).sqrt();

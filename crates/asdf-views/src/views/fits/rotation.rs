@@ -48,6 +48,11 @@ pub(super) fn rotated(matrix: &Matrix, vector: [f64; 3]) -> [f64; 3] {
     matrix.map(|row| row.iter().zip(vector).map(|(factor, value)| factor * value).sum())
 }
 
+/// Returns the rotation back.
+pub(super) fn inverse(matrix: &Matrix) -> Matrix {
+    [0, 1, 2].map(|column| matrix.map(|row| row[column]))
+}
+
 pub(super) fn to_cartesian(longitude: f64, latitude: f64) -> [f64; 3] {
     let (sin_longitude, cos_longitude) = longitude.to_radians().sin_cos();
     let (sin_latitude, cos_latitude) = latitude.to_radians().sin_cos();

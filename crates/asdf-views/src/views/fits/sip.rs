@@ -28,7 +28,7 @@ pub(super) type Rectangle = [[f64; 2]; 2];
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Sip {
     /// The reference pixel, counted from 0, and its sky coordinates in degrees.
-    reference: [f64; 2],
+    pub(super) reference: [f64; 2],
     sky: [f64; 2],
     /// Row-major.
     cd: [f64; 4],
@@ -134,11 +134,11 @@ fn tangent_plane([longitude, latitude]: [f64; 2], centre: [f64; 2]) -> Option<[f
     (distance > MIN_COSINE).then(|| [xi.to_degrees(), eta.to_degrees()])
 }
 
-fn linear([a, b, c, d]: [f64; 4], [x, y]: [f64; 2]) -> [f64; 2] {
+pub(super) fn linear([a, b, c, d]: [f64; 4], [x, y]: [f64; 2]) -> [f64; 2] {
     [a * x + b * y, c * x + d * y]
 }
 
-fn inverse_of([a, b, c, d]: [f64; 4]) -> Option<[f64; 4]> {
+pub(super) fn inverse_of([a, b, c, d]: [f64; 4]) -> Option<[f64; 4]> {
     let determinant = a * d - b * c;
     let inverse = [d / determinant, -b / determinant, -c / determinant, a / determinant];
     inverse.iter().all(|value| value.is_finite()).then_some(inverse)

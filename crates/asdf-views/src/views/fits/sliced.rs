@@ -152,6 +152,31 @@ pub(super) fn cards(cards: &Cards, changes: &[AxisChange]) -> Result<Cards, Stri
     Ok(sliced)
 }
 
+/// Returns the cards of a part of an image, whose first pixel is `corner`, counted from 0.
+pub(super) fn of_part(cards: &Cards, corner: &[u64]) -> Cards {
+    let mut part = cards.clone();
+    for (n, start) in (1..).zip(corner).filter(|(_, start)| **start > 0) {
+        let usual = format!("CRPIX{n}");
+        let physical = format!("LTV{n}");
+        // Alternative world coordinates have a letter at the end.
+        let is_moved = |keyword: &str| {
+            let rest = keyword.strip_prefix(&usual).or_else(|| keyword.strip_prefix(&physical));
+            rest.is_some_and(|rest| rest.is_empty() || matches!(rest.as_bytes(), [b'A'..=b'Z']))
+        };
+        let mut keywords: Vec<String> =
+            cards.keywords().filter(|keyword| is_moved(keyword)).map(str::to_owned).collect();
+        let has_world = cards.keywords().any(|keyword| keyword.starts_with("CTYPE"));
+        if has_world && !keywords.contains(&usual) {
+            keywords.push(usual.clone());
+        }
+        for keyword in keywords {
+            let moved = cards.number(&keyword).unwrap_or(0.0) - *start as f64;
+            part.replace(&keyword, Value::Float(moved), "pixel coordinate of reference point");
+        }
+    }
+    part
+}
+
 /// Returns a keyword with the new numbers of its axes.
 fn renumbered(keyword: &str, numbers: &[usize]) -> Option<String> {
     let new = |digits: &str| numbers.get(digits.parse::<usize>().ok()?.checked_sub(1)?);

@@ -342,7 +342,8 @@ impl Wcs {
         let SkyForms { plane: [x, y], .. } = self.sky_forms(&self.outputs(numbers)?)?;
         let is_of_plane = |form: &Form| form.coefficients.iter().skip(2).all(|other| *other == 0.0);
         (is_of_plane(&x) && is_of_plane(&y) && x.coefficients.len() >= 2).then_some(())?;
-        let deprojection = Deprojection::new(&projection, pole.map(|angle| angle * degrees), native)?;
+        let deprojection =
+            Deprojection::new(projection.zenithal()?, pole.map(|angle| angle * degrees), native)?;
         Some(Box::new(move |pixel| {
             let sky = deprojection.sky([x.at(&pixel) * degrees, y.at(&pixel) * degrees])?;
             direction(to_icrs, sky)
@@ -365,7 +366,7 @@ impl Wcs {
 }
 
 /// A map from pixels to unit vectors.
-type Directions<'w> = dyn Fn([f64; 2]) -> Option<[f64; 3]> + 'w;
+pub(super) type Directions<'w> = dyn Fn([f64; 2]) -> Option<[f64; 3]> + 'w;
 
 /// The axes of ICRS.
 const ICRS: Matrix = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]];
@@ -377,7 +378,7 @@ const FROM_GALACTIC: Matrix = [
 ];
 
 /// Returns the rotation from a reference system to ICRS; `None` for FK4, and for another equinox than J2000.
-fn to_icrs(system: &ReferenceSystem) -> Option<Matrix> {
+pub(super) fn to_icrs(system: &ReferenceSystem) -> Option<Matrix> {
     match system {
         ReferenceSystem::Icrs => Some(ICRS),
         // The axes differ by 0.02 arc seconds.
@@ -388,7 +389,7 @@ fn to_icrs(system: &ReferenceSystem) -> Option<Matrix> {
 }
 
 /// Returns the unit vector of longitude and latitude in degrees.
-fn direction(to_icrs: Matrix, [longitude, latitude]: [f64; 2]) -> Option<[f64; 3]> {
+pub(super) fn direction(to_icrs: Matrix, [longitude, latitude]: [f64; 2]) -> Option<[f64; 3]> {
     let vector = rotated(&to_icrs, to_cartesian(longitude, latitude));
     vector.iter().all(|length| length.is_finite()).then_some(vector)
 }
@@ -531,6 +532,19 @@ impl Linear {
 }
 
 impl Solution {
+    /// Returns the world coordinates of a part of the image, whose first pixel is `corner`.
+    pub(super) fn of_part(&self, corner: &[u64]) -> Self {
+        let mut part = self.clone();
+        let reference = match &mut part.coordinates {
+            Coordinates::Linear(linear) => &mut linear.reference[..],
+            Coordinates::Sip(sip, _) => &mut sip.reference[..],
+        };
+        for (reference, corner) in reference.iter_mut().zip(corner) {
+            *reference -= *corner as f64;
+        }
+        part
+    }
+
     /// Adds the cards of the world coordinates.
     pub(super) fn describe(&self, cards: &mut Cards) {
         let names: Vec<Option<AxisName>> = match &self.coordinates {
