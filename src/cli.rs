@@ -4,6 +4,7 @@ mod action;
 mod catalog;
 mod compare;
 mod complete;
+mod cutout;
 mod diff;
 mod dry_run;
 mod help;
@@ -15,6 +16,7 @@ mod look;
 mod man;
 mod many;
 mod place;
+mod position;
 mod refs;
 mod repair;
 mod revise;
@@ -105,6 +107,9 @@ struct Arguments {
     #[command(flatten)]
     look: look::LookArguments,
 
+    #[command(flatten)]
+    cutout: cutout::CutoutArguments,
+
     /// Write references to the chunks of the arrays of each FILE, a line of JSON for zarr, xarray and Dask
     #[arg(long, help_heading = DESCRIBE, group = ACTION)]
     refs: bool,
@@ -114,6 +119,9 @@ struct Arguments {
 
     #[command(flatten)]
     search: search::SearchArguments,
+
+    #[command(flatten)]
+    near: position::Near,
 
     /// Edit the tree of FILE with $VISUAL or $EDITOR, without mounting; saves are checked as in a mount
     #[arg(long, help_heading = EDIT, group = ACTION)]
@@ -168,8 +176,9 @@ struct Arguments {
     #[arg(long, help_heading = CHECK, group = ACTION)]
     repair: bool,
 
-    /// With --repair: the file to write, which must not exist
-    #[arg(short = 'O', long, value_name = "FIXED", help_heading = CHECK, value_parser = any_path())]
+    /// With --repair and --cutout: the file to write, which must not exist. With --cutout also a directory, for files
+    /// NAME_cutout.fits [stdout]
+    #[arg(short = 'O', long, value_name = "OUT", help_heading = CHECK, value_parser = any_path())]
     output: Option<PathBuf>,
 
     /// With --check, --repair, --list, --log, --ls, --search, --get, --set, --unset or --filter: report in JSON, one object per line
@@ -364,16 +373,21 @@ fn act(action: Action, mut arguments: Arguments) -> Result<u8> {
         }
         Action::Unmount => unmount(paths),
         Action::List => list::mounts(arguments.json),
-        Action::Info => arguments.info.run(paths, &options, arguments.look.all),
+        Action::Info => arguments.info.run(paths, &options, arguments.look.all, arguments.near),
         Action::Ls => arguments.look.list(paths, &options, arguments.json),
         Action::Cat => arguments.look.cat(paths, &options),
         Action::Extract => arguments.look.extract(paths, &options, arguments.force, arguments.quiet),
+        Action::Cutout => {
+            let output = arguments.output.as_deref();
+            arguments.cutout.run(paths, output, &options, arguments.many.jobs, arguments.quiet)
+        }
         Action::Refs => {
             let files = at_least_one(paths, "--refs needs at least one FILE")?;
             refs::run(files, &options, arguments.quiet)
         }
         Action::Catalog => {
-            arguments.catalog.run(arguments.paths, options, arguments.many.jobs, arguments.quiet)
+            let near = arguments.near;
+            arguments.catalog.run(arguments.paths, options, near, arguments.many.jobs, arguments.quiet)
         }
         Action::Edit => revise::edit(only(paths)?, &revise::context(&options), arguments.dry_run),
         Action::SetTree => {
@@ -383,7 +397,9 @@ fn act(action: Action, mut arguments: Arguments) -> Result<u8> {
             let Some(tree) = &arguments.set_tree else { return Err(usage("--set-tree needs a TREE")) };
             revise::set_tree(tree, only(paths)?, &revise::context(&options), arguments.dry_run)
         }
-        Action::Search => arguments.search.run(paths, &options, arguments.many.jobs, arguments.json),
+        Action::Search => {
+            arguments.search.run(paths, &options, arguments.near, arguments.many.jobs, arguments.json)
+        }
         Action::Get => arguments.search.get(paths, &options, arguments.many.jobs, arguments.json),
         Action::Set => arguments.many.set(paths, &options, arguments.force, report_form(&arguments)),
         Action::Unset => arguments.many.unset(paths, &options, report_form(&arguments)),
@@ -448,6 +464,15 @@ fn is_number(argument: &Path) -> bool {
 /// Returns the paths, or a usage error if there are none.
 fn at_least_one<'a>(paths: &'a [PathBuf], otherwise: &str) -> Result<&'a [PathBuf]> {
     if paths.is_empty() { Err(usage(otherwise)) } else { Ok(paths) }
+}
+
+/// Refuses a name that exists, before the file is read.
+fn check_free(path: &Path) -> Result<()> {
+    match path.symlink_metadata() {
+        Ok(_) => Err(Error::new(Kind::Refused, "exists already: give a name that is free").of(path)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(Error::from(error).of(path)),
+    }
 }
 
 /// Opens a file with this many bytes of cache.
@@ -631,6 +656,8 @@ mod tests {
             "generate" => format!("{name} man"),
             "help" => name,
             "range" => format!("{name} 0-9"),
+            "cutout" => format!("{name} 1,2,3px"),
+            "near" => format!("{name} 1,2"),
             "size" => format!("{name} 128"),
             "jobs" => format!("{name} 2"),
             "depth" => format!("{name} 3"),

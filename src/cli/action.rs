@@ -33,6 +33,7 @@ pub(super) enum Action {
     Cat,
     Extract,
     Thumbnail,
+    Cutout,
     Refs,
     Catalog,
     Search,
@@ -72,13 +73,14 @@ impl Action {
             Self::Diff => &["paths", "options"],
             Self::Thumbnail => &["paths", "options", "size"],
             Self::List => &["json"],
-            Self::Info => &["paths", "options", "all", "depth"],
+            Self::Info => &["paths", "options", "all", "depth", "near"],
             Self::Ls => &["paths", "options", "json", "recursive", "all"],
             Self::Cat => &["paths", "options", "range"],
             Self::Extract => &["paths", "options", "directory", "force"],
+            Self::Cutout => &["paths", "options", "output", "key", "jobs"],
             Self::Refs | Self::Undo => &["paths", "options"],
-            Self::Catalog => &["paths", "options", "files_from", "null", "since", "jobs"],
-            Self::Search => &["paths", "options", "jobs", "json", "ignore_case"],
+            Self::Catalog => &["paths", "options", "files_from", "null", "since", "jobs", "near"],
+            Self::Search => &["paths", "options", "jobs", "json", "ignore_case", "near"],
             Self::Get => &["paths", "options", "jobs", "json"],
             Self::Set => &["paths", "options", "create", "force", "jobs", "dry_run", "json"],
             Self::Unset | Self::Filter => &["paths", "options", "jobs", "dry_run", "json"],
@@ -101,6 +103,7 @@ impl Action {
                 [&READING[..], &options::REMOTE].concat()
             }
             Self::Info
+            | Self::Cutout
             | Self::Refs
             | Self::Catalog
             | Self::Search

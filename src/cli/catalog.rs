@@ -15,6 +15,7 @@ use seekable::error::{Kind, Result};
 
 use super::action::ACTION;
 use super::jobs::Jobs;
+use super::position::Near;
 use super::{DESCRIBE, any_path, usage};
 use crate::progress::Progress;
 use crate::{exit, log};
@@ -38,13 +39,20 @@ pub(super) struct Catalog {
     null: bool,
 
     /// With --catalog: copy the lines of files with unchanged size and time, or ETag, from CATALOG, an older output
-    #[arg(long, help_heading = DESCRIBE, value_name = "CATALOG", value_parser = any_path())]
+    #[arg(long, help_heading = DESCRIBE, value_name = "CATALOG", value_parser = any_path(), conflicts_with = "near")]
     pub(super) since: Option<PathBuf>,
 }
 
 impl Catalog {
     /// Writes the catalogue to stdout.
-    pub(super) fn run(self, paths: Vec<PathBuf>, options: Options, jobs: Jobs, quiet: bool) -> Result<u8> {
+    pub(super) fn run(
+        self,
+        paths: Vec<PathBuf>,
+        options: Options,
+        near: Near,
+        jobs: Jobs,
+        quiet: bool,
+    ) -> Result<u8> {
         if paths.is_empty() && self.files_from.is_none() {
             return Err(usage("--catalog needs at least one FILE or directory, or --files-from"));
         }
@@ -59,7 +67,8 @@ impl Catalog {
                 None
             }
         });
-        let request = Request { since: self.since, jobs: jobs.given(), remote: options.remote };
+        let request =
+            Request { since: self.since, near: near.near, jobs: jobs.given(), remote: options.remote };
         let mut counts = Counts::default();
         let written = write(named, &request, quiet, &mut counts);
         let status = if counts.errors == 0 { exit::OK } else { exit::UNREADABLE };

@@ -41,6 +41,7 @@ const BRIEF: &[(&str, &[(&str, &str)])] = &[
             ("--get KEY FILE…", "one value of each tree"),
             ("--diff A B", "compare files or directories: trees and arrays"),
             ("--thumbnail FILE OUT.png", "its picture; -s PIXELS"),
+            ("--cutout RA,DEC,SIZE FILE…", "a part of the sky as FITS; -O OUT"),
             ("--catalog PATH…", "a line of JSON for each file"),
             ("--refs FILE…", "references for zarr, xarray and Dask"),
         ],

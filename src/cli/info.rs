@@ -16,6 +16,7 @@ use seekable::error::{Error, Kind, Result, beginning, columns, one_line, padded}
 
 use super::action::ACTION;
 use super::look::LOOK;
+use super::position::Near;
 use super::{at_least_one, complain, open, terminal};
 use crate::exit;
 
@@ -46,7 +47,7 @@ pub(super) struct InfoArguments {
 
 impl InfoArguments {
     /// Describes each file. The exit status is that of the last failure; a damaged file is one.
-    pub(super) fn run(&self, paths: &[PathBuf], options: &Options, all: bool) -> Result<u8> {
+    pub(super) fn run(&self, paths: &[PathBuf], options: &Options, all: bool, near: Near) -> Result<u8> {
         let paths = at_least_one(paths, "--info needs at least one FILE or directory")?;
         let form = self.form(all);
         let servers = Servers::new(&options.remote, &Arc::new(Cache::new(SERVERS_BUDGET)));
@@ -55,12 +56,15 @@ impl InfoArguments {
         let mut printing = Printing { form, rows: Rows::default(), shown: 0, damaged: 0, status: exit::OK };
         let mut unseen: Vec<PathBuf> = paths.iter().map(|path| named::shown(path)).collect();
         let work = |file: Found| {
-            let row = (!file.is_named())
-                .then(|| open(&file, CACHE_BUDGET).and_then(|opened| InfoRow::of(file.label(), &*opened)));
-            (file, row)
+            let description = describe(&file, near);
+            (file, description)
         };
-        let report = |(file, row): (Found, Option<Result<InfoRow>>)| {
-            let is_shown = printing.take(&file, row, &mut out)?;
+        let report = |(file, description): (Found, Result<Description>)| {
+            if matches!(description, Ok(Description::Far)) {
+                unseen.retain(|path| !file.label().starts_with(path));
+                return Ok(());
+            }
+            let is_shown = printing.take(&file, description, &mut out)?;
             unseen.retain(|path| !is_shown || !file.label().starts_with(path));
             Ok::<_, Error>(())
         };
@@ -69,6 +73,10 @@ impl InfoArguments {
             // A reader that closes the pipe early, such as head, is no failure.
             Err(error) if error.kind() == Kind::System(libc::EPIPE) => return Ok(exit::OK),
             printed => printed?,
+        }
+        if near.near.is_some() && printing.shown == 0 {
+            complain("no image contains the position");
+            printing.status = printing.status.max(exit::NOT_FOUND);
         }
         for path in unseen.iter().filter(|path| printing.shown == 0 || path.is_dir()) {
             complain(&format!("{}: no files of a known format", path.display()));
@@ -97,6 +105,31 @@ impl InfoArguments {
     }
 }
 
+/// The description of a file.
+enum Description {
+    /// None of its images is near.
+    Far,
+    /// Its line, as it was found in a directory.
+    Row(Box<InfoRow>),
+    /// All of it, which is read when it is printed.
+    Whole,
+}
+
+/// Describes a file.
+fn describe(file: &Found, near: Near) -> Result<Description> {
+    if file.is_named() && near.near.is_none() {
+        return Ok(Description::Whole);
+    }
+    let container = open(file, CACHE_BUDGET)?;
+    if !near.includes(&container)? {
+        return Ok(Description::Far);
+    }
+    if file.is_named() {
+        return Ok(Description::Whole);
+    }
+    Ok(Description::Row(Box::new(InfoRow::of(file.label(), &*container)?)))
+}
+
 /// The output, and what it was about.
 struct Printing {
     form: InfoForm,
@@ -110,10 +143,10 @@ struct Printing {
 
 impl Printing {
     /// Prints a file: all of it, or its row if it was found in a directory. Returns false if it is passed over.
-    fn take(&mut self, file: &Found, row: Option<Result<InfoRow>>, out: &mut dyn Write) -> Result<bool> {
+    fn take(&mut self, file: &Found, description: Result<Description>, out: &mut dyn Write) -> Result<bool> {
         let form = self.form;
-        let described = match row {
-            Some(row) => row.and_then(|row| {
+        let described = description.and_then(|description| match description {
+            Description::Row(row) => {
                 self.damaged += usize::from(row.is_damaged());
                 if row.is_damaged() {
                     self.status = self.status.max(exit::DAMAGED);
@@ -123,11 +156,12 @@ impl Printing {
                     // Any of the columns may be needed later.
                     self.rows.widths = COLUMNS.map(|column| column.title.len());
                 }
-                self.rows.add(row);
+                self.rows.add(*row);
                 // A server is slow, so each file is printed at once.
                 if is_slow || self.rows.rows.len() > ALIGNED { self.rows.write(form, out) } else { Ok(()) }
-            }),
-            None => open(file, CACHE_BUDGET).and_then(|container| {
+            }
+            Description::Far => Ok(()),
+            Description::Whole => open(file, CACHE_BUDGET).and_then(|container| {
                 self.rows.write(form, out)?;
                 if self.shown > 0 {
                     writeln!(out)?;
@@ -138,7 +172,7 @@ impl Printing {
                 }
                 Ok(())
             }),
-        };
+        });
         match described {
             Ok(()) => {}
             Err(error) if file.is_passed_over(&error) => return Ok(false),

@@ -13,7 +13,7 @@ const SAVES: usize = 16;
 /// The number of files in progress.
 #[derive(Clone, Copy, Debug, Args)]
 pub(super) struct Jobs {
-    /// With --set, --unset, --filter, --search, --get or --catalog: work on up to N files at once [16 with --set, --unset
+    /// With --set, --unset, --filter, --search, --get, --catalog or --cutout: work on up to N files at once [16 with --set, --unset
     /// or from servers, else one per core]
     #[arg(short = 'j', long, help_heading = EDIT, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     jobs: Option<u16>,

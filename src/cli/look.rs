@@ -126,15 +126,7 @@ impl LookArguments {
             return Err(usage("--cat needs a FILE and a PATH in it; --ls lists them"));
         };
         let look = Look::open(file, options)?;
-        // `Stdout` is line-buffered: it would search each piece for line breaks.
-        let mut out: Box<dyn Write> = match rustix::io::dup(std::io::stdout()) {
-            Ok(descriptor) => Box::new(std::fs::File::from(descriptor)),
-            Err(_) => Box::new(std::io::stdout()),
-        };
-        if std::io::stdout().is_terminal() {
-            out = Box::new(TextOnly(out));
-        }
-        let status = look.cat(paths, self.range.unwrap_or(Range::ALL), &mut out);
+        let status = look.cat(paths, self.range.unwrap_or(Range::ALL), &mut binary_stdout());
         look.close();
         Ok(status)
     }
@@ -156,6 +148,16 @@ impl LookArguments {
         look.close();
         status
     }
+}
+
+/// Returns stdout for bytes of any kind; a terminal gets no binary data.
+pub(super) fn binary_stdout() -> Box<dyn Write> {
+    // `Stdout` is line-buffered: it would search each piece for line breaks.
+    let out: Box<dyn Write> = match rustix::io::dup(std::io::stdout()) {
+        Ok(descriptor) => Box::new(std::fs::File::from(descriptor)),
+        Err(_) => Box::new(std::io::stdout()),
+    };
+    if std::io::stdout().is_terminal() { Box::new(TextOnly(out)) } else { out }
 }
 
 /// A terminal, to which no binary data are written.

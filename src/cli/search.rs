@@ -17,6 +17,7 @@ use seekable::error::{Error, Kind, Result, one_line, printable, to_json};
 
 use super::action::ACTION;
 use super::jobs::Jobs;
+use super::position::Near;
 use super::{DESCRIBE, at_least_one, complain, open};
 use crate::exit;
 
@@ -52,12 +53,19 @@ pub(super) struct SearchArguments {
 
 impl SearchArguments {
     /// Searches each file.
-    pub(super) fn run(&self, paths: &[PathBuf], options: &Options, jobs: Jobs, json: bool) -> Result<u8> {
+    pub(super) fn run(
+        &self,
+        paths: &[PathBuf],
+        options: &Options,
+        near: Near,
+        jobs: Jobs,
+        json: bool,
+    ) -> Result<u8> {
         let paths = at_least_one(paths, "--search needs at least one FILE or directory")?;
         let pattern = self.search.as_deref().unwrap_or_default();
         let pattern = Pattern::new(pattern, self.ignore_case).map_err(|error| error.within("--search"))?;
         let form = LineForm::new(json);
-        each(paths, options, jobs, &|file| search(file, &pattern, form))
+        each(paths, options, jobs, &|file| search(file, &pattern, near, form))
     }
 
     /// Prints the values of the keys in each file.
@@ -165,11 +173,15 @@ fn get(file: &Found, keys: &[KeyPath], is_alone: bool, form: LineForm) -> Result
     Ok(lines)
 }
 
-/// Returns the lines of a file.
-fn search(file: &Found, pattern: &Pattern, form: LineForm) -> Result<Vec<u8>> {
+/// Returns the lines of a file, if it is near.
+fn search(file: &Found, pattern: &Pattern, near: Near, form: LineForm) -> Result<Vec<u8>> {
+    let container = open(file, CACHE_BUDGET)?;
+    if !near.includes(&container)? {
+        return Ok(Vec::new());
+    }
     let name = file.label().to_string_lossy();
     let mut lines = Vec::new();
-    pattern.each_match(&*open(file, CACHE_BUDGET)?, &mut |path, value| {
+    pattern.each_match(&*container, &mut |path, value| {
         if lines.len() > MAX_MATCHES {
             return Err(Error::unsupported("there are more than 64 MiB of matches; give a narrower pattern"));
         }

@@ -8,12 +8,14 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
+use std::sync::{Arc, Mutex, OnceLock};
 
 use asdf_access::local::stat::{FileKey, Stat};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, Timespec, Timestamps};
 use rustix::io::Errno;
 use seekable::error::{Error, Kind, Result};
 use seekable::source::Time;
+use seekable::sync::locked;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -69,10 +71,13 @@ pub(super) fn free_space(dir: BorrowedFd<'_>) -> Option<u64> {
 
 /// Returns the permission bits that new files of this process don't get.
 pub(super) fn umask() -> u16 {
-    // It can only be read by setting it.
-    let umask = rustix::process::umask(Mode::from_raw_mode(0o077));
-    rustix::process::umask(umask);
-    u16::try_from(umask.as_raw_mode()).unwrap_or(0o077)
+    // It can only be read by setting it, which two threads must not do at once.
+    static UMASK: OnceLock<u16> = OnceLock::new();
+    *UMASK.get_or_init(|| {
+        let umask = rustix::process::umask(Mode::from_raw_mode(0o077));
+        rustix::process::umask(umask);
+        u16::try_from(umask.as_raw_mode()).unwrap_or(0o077)
+    })
 }
 
 /// Opens a directory in another, and makes it if it is missing. Returns true if it was made.
@@ -275,26 +280,53 @@ pub(crate) fn write_new(path: &Path, mode: u32, write: impl FnOnce(&File) -> Res
     let Some(name) = path.file_name() else { return Err(Errno::ISDIR.into()) };
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let dir = rustix::fs::open(parent, DIRECTORY, Mode::empty())?;
-    let signals = Signals::new([SIGINT, SIGTERM])?;
+    watch_signals()?;
+    let copy = dir.try_clone()?;
+    // A signal in between waits for the lock.
+    let mut incomplete = locked(&INCOMPLETE);
     let new = NewFile::create(NewName { dir: dir.as_fd(), name, force: false })?;
-    if let Some(unnamed) = &new.unnamed.name {
-        remove_on_signal(signals, dir.try_clone()?, unnamed.clone())?;
-    }
+    let entry = Arc::new((copy, new.unnamed.name.clone().unwrap_or_default()));
+    incomplete.push(entry.clone());
+    drop(incomplete);
+    let _incomplete = Incomplete(entry);
     write(&new.file)?;
     new.file.sync_all()?;
     let _ = rustix::fs::fchmod(&new.file, Mode::from_raw_mode(mode & 0o777 & !u32::from(umask())));
     new.unnamed.rename()
 }
 
-/// Removes a file when a signal ends the program.
-fn remove_on_signal(mut signals: Signals, dir: OwnedFd, name: String) -> io::Result<()> {
+/// The files that [`write_new`] writes now: their directories and temporary names.
+static INCOMPLETE: Mutex<Vec<Arc<(OwnedFd, String)>>> = Mutex::new(Vec::new());
+/// True if a thread waits for the signals.
+static IS_WATCHED: Mutex<bool> = Mutex::new(false);
+
+/// An entry of [`INCOMPLETE`], which is removed with this.
+struct Incomplete(Arc<(OwnedFd, String)>);
+
+impl Drop for Incomplete {
+    fn drop(&mut self) {
+        locked(&INCOMPLETE).retain(|entry| !Arc::ptr_eq(entry, &self.0));
+    }
+}
+
+/// Removes the incomplete files when a signal ends the program.
+fn watch_signals() -> io::Result<()> {
+    let mut is_watched = locked(&IS_WATCHED);
+    if *is_watched {
+        return Ok(());
+    }
+    let mut signals = Signals::new([SIGINT, SIGTERM])?;
     std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
         if let Some(number) = signals.forever().next() {
-            let _ = rustix::fs::unlinkat(&dir, &name, AtFlags::empty());
+            for entry in &*locked(&INCOMPLETE) {
+                let (dir, name) = &**entry;
+                let _ = rustix::fs::unlinkat(dir, name, AtFlags::empty());
+            }
             // Ends the program by the signal, so that the shell learns of it.
             let _ = signal_hook::low_level::emulate_default_handler(number);
         }
     })?;
+    *is_watched = true;
     Ok(())
 }
 

@@ -14,7 +14,7 @@ mod tests;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use asdf_file::container::Context;
+use asdf_file::container::{Cone, Context};
 use seekable::cache::Cache;
 use seekable::error::Result;
 
@@ -33,6 +33,8 @@ const SERVERS_BUDGET: u64 = 128 << 20;
 pub struct Request {
     /// An older catalogue: the lines of unchanged files are copied from it.
     pub since: Option<PathBuf>,
+    /// If it is given, files without an image that touches this cone have no line, and `since` is not used.
+    pub near: Option<Cone>,
     /// The number of files to work on at once, if given.
     pub jobs: Option<usize>,
     /// The options for files on servers.
@@ -49,7 +51,8 @@ pub fn each(
     request: &Request,
     take: &mut dyn FnMut(Line) -> Result<()>,
 ) -> Result<()> {
-    let since = request.since.as_deref().map(Since::read).transpose()?;
+    let since = request.since.as_deref().filter(|_| request.near.is_none());
+    let since = since.map(Since::read).transpose()?;
     let mut remote = request.remote.clone();
     remote.max_requests = remote.max_requests.max(request.jobs.unwrap_or(0));
     let servers = Servers::new(&remote, &Arc::new(Cache::new(SERVERS_BUDGET)));
@@ -58,7 +61,7 @@ pub fn each(
     let describe = |found: Found| {
         let cache = Arc::new(Cache::with_threads(CACHE_BUDGET, 1));
         let context = Context { spares_requests: true, ..Context::new(cache) };
-        line::of(found, since.as_ref(), &context)
+        line::of(found, since.as_ref(), request.near.as_ref(), &context)
     };
     parallel::each(files, parallel::threads_for(request.jobs), &describe, |line| match line {
         Some(line) => take(line),

@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use asdf_file::container::{Context, FactValue, Facts};
+use asdf_file::container::{Cone, Context, FactValue, Facts};
 use asdf_file::time::precise_instant;
 use asdf_views::format::TreeJson;
 use seekable::error::{Error, Result, in_json, to_json};
@@ -48,20 +48,27 @@ pub fn line(file: &library::File) -> Result<Vec<u8>> {
 
 /// Describes a file, or copies its line from an older catalogue; the file is then not opened. Returns `None` for a
 /// file that is skipped.
-pub(super) fn of(found: Found, since: Option<&Since>, context: &Context) -> Option<Line> {
+pub(super) fn of(
+    found: Found,
+    since: Option<&Since>,
+    near: Option<&Cone>,
+    context: &Context,
+) -> Option<Line> {
+    let describe = |source, start| described_near(source, near, context, start);
     let (path, described) = match found {
-        Found::Local { ref path, .. } => match local(path, since, context) {
+        Found::Local { ref path, .. } => match local(path, since, &describe) {
             Err(error) if found.is_passed_over(&error) => return None,
             text => (path.clone(), text),
         },
-        Found::Elsewhere(ref file) => match elsewhere(file, since, context) {
+        Found::Elsewhere(ref file) => match elsewhere(file, since, &describe) {
             Err(error) if found.is_passed_over(&error) => return None,
             text => (file.place.label().to_owned(), text),
         },
         Found::Failed(path, error) => (path, Err(error)),
     };
     Some(match described {
-        Ok((text, is_copy)) => Line { path, text, is_copy, is_error: false },
+        Ok(Some((text, is_copy))) => Line { path, text, is_copy, is_error: false },
+        Ok(None) => return None,
         Err(error) => of_error(path, error),
     })
 }
@@ -73,8 +80,30 @@ fn of_error(path: PathBuf, error: Error) -> Line {
     Line { path, text: text.into_bytes(), is_copy: false, is_error: true }
 }
 
-/// Returns the line of a local file, and true if it is a copy.
-fn local(path: &Path, since: Option<&Since>, context: &Context) -> Result<(Vec<u8>, bool)> {
+/// Returns the line of the file in a source, which begins with `start`; `None` if no image of it is near.
+fn described_near(
+    source: Arc<dyn Source>,
+    near: Option<&Cone>,
+    context: &Context,
+    start: String,
+) -> Result<NearLine> {
+    let file = library::File::of_source(Arc::new(BufferedSource::new(source)), context)?;
+    if let Some(cone) = near
+        && !file.footprints()?.iter().any(|footprint| footprint.touches(cone))
+    {
+        return Ok(None);
+    }
+    Ok(Some((described(&file, start)?, false)))
+}
+
+/// The text of a line, and true if it is a copy; `None` if no image of the file is near.
+type NearLine = Option<(Vec<u8>, bool)>;
+
+/// Describes the file in a source. The line begins with the text.
+type Describe<'d> = dyn Fn(Arc<dyn Source>, String) -> Result<NearLine> + 'd;
+
+/// Returns the line of a local file.
+fn local(path: &Path, since: Option<&Since>, describe: &Describe<'_>) -> Result<NearLine> {
     let meta = fs::metadata(path)?;
     let mtime = (meta.mtime(), u32::try_from(meta.mtime_nsec()).unwrap_or(0));
     let uri = uri(path);
@@ -82,14 +111,13 @@ fn local(path: &Path, since: Option<&Since>, context: &Context) -> Result<(Vec<u
     // Names with different bytes that are not UTF-8 have the same URI.
     let since = since.filter(|_| !uri.contains(char::REPLACEMENT_CHARACTER));
     if let Some(text) = since.and_then(|since| since.line(&start)) {
-        return Ok((text, true));
+        return Ok(Some((text, true)));
     }
-    let text = described(&opened(open_whole(path)?, context)?, start)?;
-    Ok((text, false))
+    describe(open_whole(path)?, start)
 }
 
-/// Returns the line of a file on a server, and true if it is a copy.
-fn elsewhere(file: &Elsewhere, since: Option<&Since>, context: &Context) -> Result<(Vec<u8>, bool)> {
+/// Returns the line of a file on a server.
+fn elsewhere(file: &Elsewhere, since: Option<&Since>, describe: &Describe<'_>) -> Result<NearLine> {
     let uri = uri(file.place.label());
     // The URI lacks the query, so files that differ only in their query share a URI.
     let since = since.filter(|since| !uri.ends_with("?…") && since.has(&to_json(&uri)));
@@ -99,7 +127,7 @@ fn elsewhere(file: &Elsewhere, since: Option<&Since>, context: &Context) -> Resu
         let listed = file.revision.as_ref().filter(is_sure).cloned();
         let revision = listed.map_or_else(|| file.place.revision(), Ok)?;
         if let Some(text) = since.line(&start(&uri, &revision)) {
-            return Ok((text, true));
+            return Ok(Some((text, true)));
         }
     }
     let source = file.place.open().map_err(|error| match error.errno() {
@@ -110,8 +138,7 @@ fn elsewhere(file: &Elsewhere, since: Option<&Since>, context: &Context) -> Resu
     })?;
     let stat = || source.stat().map(|stat| Revision { size: stat.size, etag: None, mtime: Some(stat.mtime) });
     let revision = source.revision().map_or_else(stat, Ok)?;
-    let text = described(&opened(source, context)?, start(&uri, &revision))?;
-    Ok((text, false))
+    describe(source, start(&uri, &revision))
 }
 
 /// Returns the start of a line: URI, size, ETag, time. [`Since`] compares it.
@@ -125,10 +152,6 @@ fn start(uri: &str, revision: &Revision) -> String {
         start += &format!(",\"mtime\":\"{}\"", precise_instant(*mtime));
     }
     start
-}
-
-fn opened(source: Arc<dyn Source>, context: &Context) -> Result<library::File> {
-    library::File::of_source(Arc::new(BufferedSource::new(source)), context)
 }
 
 /// Returns the line that begins with `start`.

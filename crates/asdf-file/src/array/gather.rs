@@ -13,7 +13,7 @@ use std::sync::Arc;
 use seekable::cache::has_room;
 use seekable::error::{Error, Result};
 
-use seekable::content::{Content, Strided, fill, read_exact_at};
+use seekable::content::{Content, Strided, fill, on_server, read_exact_at};
 use seekable::workers::caller;
 
 use self::gather_cache::GatherCache;
@@ -26,6 +26,10 @@ mod slab;
 const SPAN: u64 = 256 << 10;
 /// Maximum distance of elements, in bytes, at which the gap between them is read, too.
 const APART: u64 = 4 << 10;
+/// Both limits for data that are decoded, or that a server sends, in blocks at least this long: such as those of the
+/// rows of a part of an image.
+const SPAN_OF_BLOCKS: u64 = 4 << 20;
+const APART_OF_BLOCKS: u64 = 64 << 10;
 
 /// A dimension: its length, and the distance in bytes from one element to the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -185,8 +189,10 @@ impl Gather {
             return Ok(len * count);
         }
         let step = stride.unsigned_abs();
+        let is_in_blocks = self.whole.decoded_at_once() > 1 || on_server(&*self.whole).is_some();
+        let (apart, span) = if is_in_blocks { (APART_OF_BLOCKS, SPAN_OF_BLOCKS) } else { (APART, SPAN) };
         // Elements that lie far apart are read one at a time.
-        let in_span = if step > APART { 1 } else { 1 + SPAN.saturating_sub(self.item) / step };
+        let in_span = if step > apart { 1 } else { 1 + span.saturating_sub(self.item) / step };
         let count = (out.len() as u64 / self.item).min(follow + 1).min(in_span);
         let reach = (count - 1) * step;
         let len = (count * self.item) as usize;

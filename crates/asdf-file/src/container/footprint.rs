@@ -1,7 +1,11 @@
 //! The part of the sky that an image covers.
 
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 
+use seekable::error::Result;
+
+use super::Container;
 use super::healpix::{self, Direction, Region, angle};
 
 /// Number of points on each side of the border. It is even.
@@ -35,6 +39,15 @@ impl Cone {
     /// Creates a cone from the right ascension and the declination in ICRS of its middle, and its radius, in degrees.
     pub fn new(ra: f64, dec: f64, radius: f64) -> Self {
         Self { middle: direction(ra, dec), radius: radius.to_radians() }
+    }
+
+    /// True if an image of a file touches the cone. Reads no pixel.
+    ///
+    /// # Errors
+    /// The tree can't be read.
+    pub fn is_in(&self, container: &Arc<dyn Container>) -> Result<bool> {
+        let footprints = container.clone().footprints()?;
+        Ok(footprints.iter().any(|footprint| footprint.touches(self)))
     }
 }
 

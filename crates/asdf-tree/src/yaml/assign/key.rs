@@ -89,7 +89,8 @@ impl KeyPath {
         Ok((key, text.get(end + 1..)))
     }
 
-    pub(super) fn path(&self) -> &[String] {
+    /// Returns the keys.
+    pub fn path(&self) -> &[String] {
         &self.path
     }
 

@@ -30,7 +30,7 @@ pub struct CutoutRequest {
     /// The length of its sides.
     pub size: CutoutSize,
     /// The path of the image, as in `arrays/`. If there is none, it is the first image that contains the position.
-    pub path: Option<Vec<String>>,
+    pub path: Option<String>,
 }
 
 /// The length of a side of a cut-out.
@@ -89,7 +89,7 @@ pub fn cutout(
     let mut unknown = None;
     let images = sky::images(&file)?;
     let is_meant = |image: &&SkyImage<'_>| {
-        request.path.as_ref().is_none_or(|path| image.path.strip_prefix(&path[..]).is_some_and(is_value))
+        request.path.as_ref().is_none_or(|path| image.path.join("/").strip_prefix(path).is_some_and(is_value))
     };
     for image in images.iter().filter(is_meant).take(MAX_IMAGES) {
         let Some(cards) = image.cards(&file)? else { continue };
@@ -129,8 +129,7 @@ pub fn cutout(
     if let Some(unknown) = unknown {
         return Err(Error::unsupported(unknown));
     }
-    let name = request.path.as_ref().map(|path| path.join("."));
-    Ok(Err(match name {
+    Ok(Err(match &request.path {
         _ if has_sky => "does not contain the position".to_owned(),
         Some(name) => format!("has no image {name} with world coordinates on the sky"),
         None => "has no image with world coordinates on the sky".to_owned(),
@@ -138,8 +137,8 @@ pub fn cutout(
 }
 
 /// True for the rest of a path to the array of a quantity or of an uncertainty, or to the array itself.
-fn is_value(rest: &[String]) -> bool {
-    matches!(rest.iter().map(String::as_str).collect::<Vec<_>>()[..], [] | ["value"] | ["array"])
+fn is_value(rest: &str) -> bool {
+    matches!(rest, "" | "/value" | "/array")
 }
 
 /// Returns the pixels of an axis with `len` pixels around a position on it. `scale` is the size of a pixel in degrees.
@@ -164,7 +163,12 @@ fn of_array(
     let found =
         groups.find_map(|group| Some((group, group.images.iter().find(|image| image.number == number)?)));
     let Some((group, main)) = found else {
-        let key = image.path.last().map_or("", String::as_str);
+        // The key of the node that has the array: a quantity or an uncertainty.
+        let key = match image.names()[..] {
+            [.., key, "value"] | [.., key @ "uncertainty", "array"] => key,
+            [.., key] => key,
+            [] => "",
+        };
         let alone = GroupImage { number, name: groups::extension_name(key), version: 1 };
         return images_file(file, &[&alone], Some(part));
     };
