@@ -466,15 +466,6 @@ fn at_least_one<'a>(paths: &'a [PathBuf], otherwise: &str) -> Result<&'a [PathBu
     if paths.is_empty() { Err(usage(otherwise)) } else { Ok(paths) }
 }
 
-/// Refuses a name that exists, before the file is read.
-fn check_free(path: &Path) -> Result<()> {
-    match path.symlink_metadata() {
-        Ok(_) => Err(Error::new(Kind::Refused, "exists already: give a name that is free").of(path)),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(Error::from(error).of(path)),
-    }
-}
-
 /// Opens a file with this many bytes of cache.
 fn open(file: &Found, cache: u64) -> Result<Arc<dyn Container>> {
     let context = Context::new(Arc::new(Cache::with_threads(cache, 1)));

@@ -19,7 +19,7 @@ use seekable::error::{Error, Kind, Result};
 use super::action::ACTION;
 use super::jobs::Jobs;
 use super::look::{LOOK, binary_stdout};
-use super::{at_least_one, check_free, complain, open, position, usage};
+use super::{at_least_one, complain, open, position, usage};
 use crate::exit;
 use crate::look::write_new;
 use crate::progress::Progress;
@@ -174,18 +174,17 @@ fn write(file: &Found, request: &CutoutRequest, output: &Output<'_>) -> Result<W
         Ok(cutout) => cutout.content,
         Err(why) => return Ok(Written::Nothing(why)),
     };
-    match output {
-        Output::Stdout => copy(&*content, &mut binary_stdout())?,
-        Output::File(path) => write_to(path, &*content)?,
-        Output::Directory(dir) => write_to(&dir.join(name_of(file.label())), &*content)?,
-    }
+    let copy = |out: &mut dyn Write| copy(&*content, out, file.label());
+    let path = match output {
+        Output::Stdout => {
+            copy(&mut binary_stdout())?;
+            return Ok(Written::Bytes(content.len()));
+        }
+        Output::File(path) => path.to_path_buf(),
+        Output::Directory(dir) => dir.join(name_of(file.label())),
+    };
+    write_new(&path, MODE, |mut new| copy(&mut new)).map_err(|error| error.of(&path))?;
     Ok(Written::Bytes(content.len()))
-}
-
-/// Writes a new file.
-fn write_to(path: &Path, content: &dyn Content) -> Result<()> {
-    check_free(path)?;
-    write_new(path, MODE, |mut new| copy(content, &mut new)).map_err(|error| error.within(path.display()))
 }
 
 /// Returns the name of the cut-out of a file.
@@ -195,12 +194,13 @@ fn name_of(label: &Path) -> OsString {
     name
 }
 
-fn copy(content: &dyn Content, out: &mut dyn Write) -> Result<()> {
+/// Writes a content. `label` is the name of the file that it is made from.
+fn copy(content: &dyn Content, out: &mut dyn Write, label: &Path) -> Result<()> {
     let mut piece = vec![0; usize::try_from(content.len()).map_or(PIECE, |len| len.min(PIECE))];
     let mut at = 0;
     while at < content.len() {
         let len = usize::try_from(content.len() - at).map_or(PIECE, |rest| rest.min(PIECE));
-        read_exact_at(content, at, &mut piece[..len])?;
+        read_exact_at(content, at, &mut piece[..len]).map_err(|error| error.of(label))?;
         out.write_all(&piece[..len])?;
         at += len as u64;
     }

@@ -12,11 +12,11 @@ use asdf_file::container::{Context, Severity};
 use asdf_file::edit::repair::{Finding, Outcome, Repair};
 use asdf_views::format;
 use seekable::cache::Cache;
-use seekable::error::{Error, Result, in_json, one_line};
+use seekable::error::{Error, Kind, Result, in_json, one_line};
 use seekable::source::{BufferedSource, FileSource};
 use serde::Serialize;
 
-use super::{check_free, complain, exit, print, usage};
+use super::{complain, exit, print, usage};
 use crate::log;
 use crate::look::write_new;
 use crate::progress::Progress;
@@ -139,4 +139,13 @@ fn repair(file: &Path, fixed: &Path, options: &Options, quiet: bool) -> Result<V
     };
     write_new(fixed, mode, write).map_err(|error| error.of(fixed))?;
     Ok(findings)
+}
+
+/// Refuses a name that exists, before the file is read.
+fn check_free(fixed: &Path) -> Result<()> {
+    match fixed.symlink_metadata() {
+        Ok(_) => Err(Error::new(Kind::Refused, "exists already: give a name that is free").of(fixed)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(Error::from(error).of(fixed)),
+    }
 }

@@ -280,11 +280,13 @@ pub(crate) fn write_new(path: &Path, mode: u32, write: impl FnOnce(&File) -> Res
     let Some(name) = path.file_name() else { return Err(Errno::ISDIR.into()) };
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let dir = rustix::fs::open(parent, DIRECTORY, Mode::empty())?;
+    let place = NewName { dir: dir.as_fd(), name, force: false };
+    place.check_free().map_err(without_force)?;
     watch_signals()?;
     let copy = dir.try_clone()?;
     // A signal in between waits for the lock.
     let mut incomplete = locked(&INCOMPLETE);
-    let new = NewFile::create(NewName { dir: dir.as_fd(), name, force: false })?;
+    let new = NewFile::create(place)?;
     let entry = Arc::new((copy, new.unnamed.name.clone().unwrap_or_default()));
     incomplete.push(entry.clone());
     drop(incomplete);
@@ -292,7 +294,16 @@ pub(crate) fn write_new(path: &Path, mode: u32, write: impl FnOnce(&File) -> Res
     write(&new.file)?;
     new.file.sync_all()?;
     let _ = rustix::fs::fchmod(&new.file, Mode::from_raw_mode(mode & 0o777 & !u32::from(umask())));
-    new.unnamed.rename()
+    // The name may be taken meanwhile.
+    new.unnamed.rename().map_err(without_force)
+}
+
+/// Says to an error about a name that exists what to do where no file is overwritten.
+fn without_force(error: Error) -> Error {
+    match error.kind() {
+        Kind::Refused => Error::new(Kind::Refused, "exists already: give a name that is free"),
+        _ => error,
+    }
 }
 
 /// The files that [`write_new`] writes now: their directories and temporary names.

@@ -1,8 +1,9 @@
 //! `fits/`: astropy opens and verifies every file, and reads the arrays and headers of the tree.
 
 use std::path::Path;
+use std::process::Command;
 
-use common::mount::{Mounted, fresh_folder};
+use common::mount::{Mounted, fresh_folder, program};
 use common::python::{python, run};
 
 fn counts(printed: &str) -> Vec<usize> {
@@ -92,4 +93,23 @@ fn numbers_that_mean_no_value_are_missing_in_all_views() {
     let mounted = Mounted::file(&file);
     run(&python(), "read_nulls.py", [file.as_os_str(), mounted.root().as_os_str()]);
     mounted.unmount();
+}
+
+#[test]
+fn parts_of_images_are_those_of_astropy() {
+    let folder = fresh_folder();
+    run(&python(), "cutouts.py", ["write".as_ref(), folder.path().as_os_str()]);
+    let cases = std::fs::read_to_string(folder.path().join("cases.txt")).unwrap();
+    for case in cases.lines() {
+        let [name, file, key, square] = case.split(' ').collect::<Vec<_>>()[..] else { panic!("{case}") };
+        let mut command = Command::new(program());
+        command.args(["--cutout", square, file, "-O"]).arg(folder.path().join(format!("{name}.fits")));
+        if key != "-" {
+            command.args(["--key", key]);
+        }
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{case} {output:?}");
+    }
+    let printed = run(&python(), "cutouts.py", ["compare".as_ref(), folder.path().as_os_str()]);
+    assert_eq!(printed.trim(), "53", "extensions");
 }

@@ -27,6 +27,7 @@ mod outputs;
 mod progress;
 mod remount;
 mod shown;
+mod sky;
 mod start_and_end;
 mod state_dir;
 mod strangers;

@@ -118,7 +118,7 @@ impl Celestial {
     /// Returns the sizes of a pixel in degrees, at the reference pixel.
     pub(super) fn scales(&self) -> [f64; 2] {
         let [a, b, c, d] = self.matrix;
-        [a.hypot(c), b.hypot(d)]
+        [(a * a + c * c).sqrt(), (b * b + d * d).sqrt()]
     }
 
     /// Returns both polynomials at an offset from the reference pixel.
@@ -199,5 +199,86 @@ impl Plane {
         let [a, b] = row(longitude, units[0]);
         let [c, d] = row(latitude, units[1]);
         Ok(Self { axes: [x, y], matrix: [a, b, c, d], units })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::card::Value;
+    use super::super::rotation::to_spherical;
+    use super::*;
+
+    fn cards(kinds: [&str; 2], numbers: &[(&str, f64)]) -> Cards {
+        let mut cards = Cards::default();
+        for (n, kind) in (1..).zip(kinds) {
+            cards.set(&format!("CTYPE{n}"), Value::Text(kind), "");
+        }
+        for (keyword, number) in numbers {
+            cards.set(keyword, Value::Float(*number), "");
+        }
+        cards
+    }
+
+    const TAN: [&str; 2] = ["RA---TAN", "DEC--TAN"];
+    const SIMPLE: [(&str, f64); 6] = [
+        ("CRPIX1", 1.0),
+        ("CRPIX2", 1.0),
+        ("CRVAL1", 10.0),
+        ("CRVAL2", 20.0),
+        ("CDELT1", -1e-3),
+        ("CDELT2", 2e-3),
+    ];
+
+    /// Expected numbers are those of `astropy.wcs.WCS(header).all_pix2world(100, 50, 0)`.
+    #[test]
+    fn pixels_have_the_directions_of_astropy_and_back() {
+        let pole = [("CRVAL2", 90.0)];
+        for (others, wanted) in [
+            (&[("CROTA2", 30.0)][..], [9.854_597_116_312_883, 20.036_543_148_414_825]),
+            (&pole, [55.0, 89.858_578_930_957_7]),
+        ] {
+            let mut all = SIMPLE.to_vec();
+            all.retain(|(keyword, _)| others.iter().all(|(other, _)| other != keyword));
+            let celestial = Celestial::of(&cards(TAN, &[&all[..], others].concat())).unwrap().unwrap();
+            let found = celestial.direction([100.0, 50.0]).unwrap();
+            let [ra, dec] = to_spherical(found);
+            assert!((ra - wanted[0]).abs() < 1e-9 && (dec - wanted[1]).abs() < 1e-9, "{ra} {dec}");
+            let [x, y] = celestial.pixel(found).unwrap();
+            assert!((x - 100.0).abs() < 1e-6 && (y - 50.0).abs() < 1e-6, "{x} {y}");
+            // The other side of the sky.
+            assert_eq!(celestial.pixel(found.map(|length| -length)), None);
+        }
+    }
+
+    #[test]
+    fn a_direction_beyond_the_reach_of_a_distortion_has_no_pixel() {
+        let distortion = [("A_2_0", 1e-3), ("B_0_2", -1e-3)];
+        let celestial = Celestial::of(&cards(TAN, &[&SIMPLE[..], &distortion].concat())).unwrap().unwrap();
+        let there = celestial.direction([60.0, -70.0]).unwrap();
+        let [x, y] = celestial.pixel(there).unwrap();
+        assert!((x - 60.0).abs() < 1e-6 && (y + 70.0).abs() < 1e-6, "{x} {y}");
+        // No pixel leads to more than 250 undistorted pixels below the reference pixel.
+        let plain = Celestial::of(&cards(TAN, &SIMPLE)).unwrap().unwrap();
+        assert_eq!(celestial.pixel(plain.direction([-400.0, 0.0]).unwrap()), None);
+    }
+
+    #[test]
+    fn coordinates_that_are_not_evaluated_have_a_reason() {
+        let reason =
+            |kinds, others: &[(&str, f64)]| Celestial::of(&cards(kinds, &[&SIMPLE[..], others].concat()));
+        assert!(reason(["HPLN-TAN", "HPLT-TAN"], &[]).unwrap().is_none());
+        assert!(reason(["RA---TAN", "WAVE"], &[]).unwrap().is_none());
+        for (kinds, others, why) in [
+            (["RA---CAR", "DEC--CAR"], &[][..], "its projection (RA---CAR) is not known"),
+            (TAN, &[("PV2_1", 1.0)], "has parameters"),
+            (TAN, &[("CPDIS1", 1.0)], "its distortion is a table"),
+            (TAN, &[("EQUINOX", 1950.0)], "neither ICRS nor FK5"),
+            (TAN, &[("CD1_1", 1.0), ("CD2_2", 0.0)], "two pixel axes"),
+            (TAN, &[("CD1_1", 1.0), ("CD1_2", 1.0), ("CD2_1", 1.0), ("CD2_2", 1.0)], "singular"),
+            (TAN, &[("LONPOLE", 180.0), ("PC1_3", 1.0)], "two pixel axes"),
+        ] {
+            let found = reason(kinds, others).unwrap_err();
+            assert!(found.contains(why), "{found}");
+        }
     }
 }

@@ -19,6 +19,8 @@ use super::{build, entries, images_file, nodes_of};
 
 /// Names of the extensions that go with an image: its errors, flags and weights.
 const COMPANIONS: [&str; 5] = ["ERR", "DQ", "WHT", "UNCERTAINTY", "MASK"];
+/// Distance in pixels of positions that are the same, but for rounding.
+const SAME: f64 = 1e-6;
 /// Maximum number of images that are searched for a position.
 const MAX_IMAGES: usize = 1024;
 
@@ -131,7 +133,7 @@ pub fn cutout(
     }
     Ok(Err(match &request.path {
         _ if has_sky => "does not contain the position".to_owned(),
-        Some(name) => format!("has no image {name} with world coordinates on the sky"),
+        Some(path) => format!("has no image {} with world coordinates on the sky", path.replace('/', ".")),
         None => "has no image with world coordinates on the sky".to_owned(),
     }))
 }
@@ -147,7 +149,8 @@ fn interval(position: f64, len: u64, size: CutoutSize, scale: f64) -> Range<u64>
         CutoutSize::Degrees(degrees) => (degrees / scale).round_ties_even().max(1.0),
         CutoutSize::Pixels(count) => count as f64,
     };
-    let start = (position - count / 2.0).ceil();
+    // Two ways to write a position in the middle of a pixel give the same pixels.
+    let start = (position - count / 2.0 - SAME).ceil();
     let within = |end: f64| end.clamp(0.0, len as f64) as u64;
     within(start)..within(start + count)
 }
