@@ -87,6 +87,17 @@ fn pixels_and_reference_of_a_part_are_those_of_the_image() {
     let said = failed(&cutout(&bench, "0,0,9px", &["--key", "map.other", "plain.asdf"]), 1);
     assert!(said.contains("plain.asdf: has no image map.other with world coordinates"), "{said}");
     succeeded(&cutout(&bench, "0,0,9px", &["--key", "map.data", "plain.asdf"]));
+    let said = failed(&cutout(&bench, "0,0,9px", &[common::daemon::SAMPLE]), 1);
+    assert!(said.contains("has no image with world coordinates on the sky"), "{said}");
+    let mut car = fs::read(bench.path("plain.asdf")).unwrap();
+    for at in 0..1000 {
+        if car[at..].starts_with(b"-TAN") {
+            car[at + 1..at + 4].copy_from_slice(b"CAR");
+        }
+    }
+    fs::write(bench.path("car.asdf"), car).unwrap();
+    let said = failed(&cutout(&bench, "0,0,9px", &["car.asdf"]), 2);
+    assert!(said.contains("car.asdf: the world coordinates of map.data can't be used: its projection"), "{said}");
 }
 
 #[test]

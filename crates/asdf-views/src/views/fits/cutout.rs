@@ -13,9 +13,10 @@ use super::card::Cards;
 use super::celestial::Celestial;
 use super::document::{Data, Document, Hdu};
 use super::groups::{self, GroupImage};
+use super::nodes::NO_COORDINATES;
 use super::rotation::to_cartesian;
 use super::sky::{self, SkyImage, SkyPlace};
-use super::{build, entries, images_file, nodes_of};
+use super::{build, entries, images_file, nodes_of, unsolved};
 
 /// Names of the extensions that go with an image: its errors, flags and weights.
 const COMPANIONS: [&str; 5] = ["ERR", "DQ", "WHT", "UNCERTAINTY", "MASK"];
@@ -134,8 +135,18 @@ pub fn cutout(
     Ok(Err(match &request.path {
         _ if has_sky => "does not contain the position".to_owned(),
         Some(path) => format!("has no image {} with world coordinates on the sky", path.replace('/', ".")),
-        None => "has no image with world coordinates on the sky".to_owned(),
+        None => {
+            let why = without_coordinates(&file)?.map_or_else(String::new, |why| format!(": {why}"));
+            format!("has no image with world coordinates on the sky{why}")
+        }
     }))
+}
+
+/// Returns the note on the first image whose world coordinates FITS can't express.
+fn without_coordinates(file: &AsdfFile) -> Result<Option<String>> {
+    let nodes = nodes_of(file)?;
+    let mut notes = nodes.defects.iter().cloned().chain(unsolved(nodes)).map(|note| note.what);
+    Ok(notes.find(|what| what.contains(NO_COORDINATES)))
 }
 
 /// True for the rest of a path to the array of a quantity or of an uncertainty, or to the array itself.

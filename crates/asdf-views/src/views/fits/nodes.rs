@@ -134,10 +134,13 @@ fn note(defects: &mut Vec<Defect>, note: Defect) {
     }
 }
 
+/// Words of the notes on world coordinates that FITS can't express.
+pub(super) const NO_COORDINATES: &str = "no world coordinates";
+
 /// Returns the note on world coordinates that FITS can't express.
 pub(super) fn without_coordinates(place: Mark, path: &str, why: &str) -> Defect {
     let Mark { offset, line, .. } = place;
-    let what = format!("line {line}: fits/ has no world coordinates from {path}: {why}");
+    let what = format!("line {line}: fits/ has {NO_COORDINATES} from {path}: {why}");
     Defect { severity: Severity::Note, offset, block: None, what }
 }
 
