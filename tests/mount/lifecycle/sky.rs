@@ -97,7 +97,10 @@ fn pixels_and_reference_of_a_part_are_those_of_the_image() {
     }
     fs::write(bench.path("car.asdf"), car).unwrap();
     let said = failed(&cutout(&bench, "0,0,9px", &["car.asdf"]), 2);
-    assert!(said.contains("car.asdf: the world coordinates of map.data can't be used: its projection"), "{said}");
+    assert!(
+        said.contains("car.asdf: the world coordinates of map.data can't be used: its projection"),
+        "{said}"
+    );
 }
 
 #[test]
