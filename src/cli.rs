@@ -177,7 +177,7 @@ struct Arguments {
     repair: bool,
 
     /// With --repair and --cutout: the file to write, which must not exist. With --cutout also a directory, for files
-    /// NAME_cutout.fits [stdout]
+    /// NAME_cutout.fits; without OUT, a single cut-out goes to stdout
     #[arg(short = 'O', long, value_name = "OUT", help_heading = CHECK, value_parser = any_path())]
     output: Option<PathBuf>,
 
