@@ -11,6 +11,7 @@ pub mod blosc;
 pub mod bunzip;
 mod bzip2;
 pub mod deflate;
+pub mod encode;
 pub mod external;
 mod features;
 mod input;

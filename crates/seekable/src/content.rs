@@ -19,7 +19,7 @@ pub use pieces::Pieces;
 pub use slice::Slice;
 pub use text::Text;
 pub use text::{Borrowed, UnreadableText, is_printable, short_number};
-pub use through::read_through;
+pub use through::{each_piece, read_through};
 pub use window::ContentWindow;
 
 /// The readability of a content, as far as it is known.

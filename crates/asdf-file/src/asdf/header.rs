@@ -215,6 +215,25 @@ impl Header {
     }
 }
 
+/// Returns a header in the layout of [`Layout::Md5`], of a block without unused space. `sizes` are those of the stored and
+/// of the decoded data. A `checksum` of zeros stands for none.
+pub(crate) fn header_bytes(
+    streamed: bool,
+    label: &[u8],
+    (stored, decoded): (u64, u64),
+    checksum: [u8; 16],
+) -> Vec<u8> {
+    let mut header = MAGIC.to_vec();
+    header.extend((MAX_FIELDS as u16 - PREFIX as u16).to_be_bytes());
+    header.extend(u32::from(streamed).to_be_bytes());
+    header.extend(label);
+    for size in [stored, stored, decoded] {
+        header.extend(size.to_be_bytes());
+    }
+    header.extend(checksum);
+    header
+}
+
 /// A reader of big-endian fields from the front of a slice.
 struct Fields<'a>(&'a [u8]);
 

@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use md5::{Digest, Md5};
 use seekable::codec::{self, Codec};
-use seekable::content::{Content, ContentWindow, Slice, Soundness, Text, read_exact_at, read_through};
+use seekable::content::{Content, ContentWindow, Slice, Soundness, Text, each_piece, read_through};
 use seekable::error::{Error, Result, if_readable};
 use seekable::source::read_up_to;
 use serde::Serialize;
@@ -25,14 +25,12 @@ use serde::Serialize;
 use super::index;
 use crate::asdf::block::BlockSearch;
 use crate::asdf::defect::AsdfDefect;
-use crate::asdf::header::{Generation, Header, MAGIC, MAX_FIELDS, PREFIX};
+use crate::asdf::header::{Generation, Header, MAGIC, MAX_FIELDS, PREFIX, header_bytes};
 use crate::asdf::stored::{StoredFile, codec_of};
 use crate::asdf::view::AsdfFile;
 use crate::container::{Container, Severity};
 use text::HeadText;
 
-/// Bytes read and written at once.
-const PIECE: usize = 1 << 20;
 /// Maximum number of times that the chain is continued after a break.
 const MAX_BREAKS: usize = 1024;
 /// Maximum number of empty blocks that are added because the tree names them.
@@ -100,17 +98,8 @@ impl NewBlock {
     }
 
     fn header(&self) -> Vec<u8> {
-        let used = if self.streamed { 0 } else { self.data.len() };
-        let data_size = if self.streamed { 0 } else { self.data_size };
-        let mut header = MAGIC.to_vec();
-        header.extend((MAX_FIELDS as u16 - PREFIX as u16).to_be_bytes());
-        header.extend(u32::from(self.streamed).to_be_bytes());
-        header.extend(&self.label);
-        for size in [used, used, data_size] {
-            header.extend(size.to_be_bytes());
-        }
-        header.extend(self.checksum);
-        header
+        let sizes = if self.streamed { (0, 0) } else { (self.data.len(), self.data_size) };
+        header_bytes(self.streamed, &self.label, sizes, self.checksum)
     }
 }
 
@@ -133,7 +122,7 @@ impl Repair {
     /// # Errors
     /// The file is not one that can be repaired, or can't be read now.
     pub fn plan(container: &dyn Container, count: &dyn Fn(u64)) -> Result<Self> {
-        let file = repairable(container)?;
+        let file = remade(container, "repaired")?;
         let found = FoundBlocks::of(file)?;
         let mut head = head_text(file)?;
         let named = head.named_blocks()?;
@@ -274,20 +263,20 @@ impl Outcome {
     }
 }
 
-/// Returns the file if it is one that can be repaired.
-fn repairable(container: &dyn Container) -> Result<&AsdfFile> {
+/// Returns the file if a new one can be made of it. `made` says what becomes of it, for messages: repaired.
+pub(super) fn remade<'c>(container: &'c dyn Container, made: &str) -> Result<&'c AsdfFile> {
     let Some(file) = (container as &dyn Any).downcast_ref::<AsdfFile>() else {
-        let message = format!("only ASDF files are repaired, not those of the format {}", container.format());
+        let message = format!("only ASDF files are {made}, not those of the format {}", container.format());
         return Err(Error::unsupported(message));
     };
     if file.fits.is_some() {
-        return Err(Error::unsupported(
-            "ASDF in FITS is not repaired: repair the FITS file, for instance with astropy",
-        ));
+        let message =
+            format!("ASDF in FITS is not {made}: write the FITS file anew, for instance with astropy");
+        return Err(Error::unsupported(message));
     }
     if file.head.generation != Generation::One {
         let message =
-            format!("only files of ASDF 1.0.0 are repaired; the first line says {}", file.head.version);
+            format!("only files of ASDF 1.0.0 are {made}; the first line says {}", file.head.version);
         return Err(Error::unsupported(message));
     }
     Ok(file)
@@ -308,19 +297,6 @@ fn head_text(file: &AsdfFile) -> Result<HeadText> {
         text.truncate(text.iter().rposition(|byte| !matches!(byte, 0 | b' ')).map_or(0, |last| last + 1));
     }
     HeadText::mend(text)
-}
-
-/// Passes the bytes of a content to `take`.
-fn each_piece(content: &dyn Content, take: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
-    let mut piece = vec![0; usize::try_from(content.len()).map_or(PIECE, |len| len.min(PIECE))];
-    let mut at = 0;
-    while at < content.len() {
-        let len = (content.len() - at).min(PIECE as u64) as usize;
-        read_exact_at(content, at, &mut piece[..len])?;
-        take(&piece[..len])?;
-        at += len as u64;
-    }
-    Ok(())
 }
 
 fn md5_of(content: &dyn Content, count: &dyn Fn(u64)) -> Result<[u8; 16]> {

@@ -1,6 +1,6 @@
 //! Reads all bytes of a content.
 
-use super::{Content, next_data};
+use super::{Content, next_data, read_exact_at};
 use crate::error::{Error, Result};
 use crate::workers::caller;
 
@@ -36,6 +36,22 @@ pub fn read_through(
         count(read as u64);
     }
     Ok(content.damage())
+}
+
+/// Passes all bytes of a content to `take`, in order.
+///
+/// # Errors
+/// The content can't be read, or `take` fails.
+pub fn each_piece(content: &dyn Content, take: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+    let mut piece = vec![0; usize::try_from(content.len()).map_or(PIECE, |len| len.min(PIECE))];
+    let mut at = 0;
+    while at < content.len() {
+        let len = (content.len() - at).min(PIECE as u64) as usize;
+        read_exact_at(content, at, &mut piece[..len])?;
+        take(&piece[..len])?;
+        at += len as u64;
+    }
+    Ok(())
 }
 
 #[cfg(test)]
