@@ -18,6 +18,8 @@ mod many;
 mod place;
 mod position;
 mod refs;
+mod remake;
+mod repack;
 mod repair;
 mod revise;
 mod search;
@@ -168,26 +170,18 @@ struct Arguments {
     #[arg(long, help_heading = CHECK, group = ACTION)]
     check: bool,
 
-    /// Write all that can be read of a damaged FILE to a sound file, FIXED (-O)
-    ///
-    /// A line is printed for each block, and for each other damage: kept, mended, doubtful (nothing proves the data), cut
-    /// or lost. FILE is not changed. If it is sound, nothing is written. The exit status is 1 if data are doubtful, cut
-    /// or lost.
-    #[arg(long, help_heading = CHECK, group = ACTION)]
-    repair: bool,
+    #[command(flatten)]
+    remake: repack::RemakeArguments,
 
-    /// With --repair and --cutout: the file to write, which must not exist. With --cutout also a directory, for files
-    /// NAME_cutout.fits; without OUT, a single cut-out goes to stdout
-    #[arg(short = 'O', long, value_name = "OUT", help_heading = CHECK, value_parser = any_path())]
-    output: Option<PathBuf>,
-
-    /// With --check, --repair, --list, --log, --ls, --search, --get, --set, --unset or --filter: report in JSON, one object per line
+    /// With --check, --repair, --repack, --list, --log, --ls, --search, --get, --set, --unset or --filter: report in JSON, one object per line
     ///
     /// With --check one for each FILE: file, status (sound, damaged, unreadable), blocks (how many),
     /// defects (a list of objects: severity (note, unread, damage), offset in bytes, block or null, what), and
     /// error if the file can't be read.
     /// With --repair one: file, status (sound, repaired, incomplete, failed), fixed (unless nothing is written), findings (a
     /// list of objects: block or null, outcome, what), and error if it failed.
+    /// With --repack one: file, status (repacked, failed), new (file, blocks, size and old_size in bytes), changes (a list
+    /// of objects: block, what), and error if it failed.
     /// With --ls one for each file, directory or link: path in FILE, kind (file, directory, link, …), mode
     /// (octal, as text), links, uid, gid, owner, group, size in bytes, mtime (UTC), and target of a link;
     /// only path and error if it can't be examined.
@@ -248,7 +242,7 @@ impl Arguments {
             self.look.directory(),
             ("--files-from", &self.catalog.files_from),
             ("--since", &self.catalog.since),
-            ("--output", &self.output),
+            ("--output", &self.remake.output),
         ];
         let option = options.iter().find(|(_, path)| path.as_deref().is_some_and(is_empty));
         if let Some((option, _)) = option {
@@ -378,7 +372,7 @@ fn act(action: Action, mut arguments: Arguments) -> Result<u8> {
         Action::Cat => arguments.look.cat(paths, &options),
         Action::Extract => arguments.look.extract(paths, &options, arguments.force, arguments.quiet),
         Action::Cutout => {
-            let output = arguments.output.as_deref();
+            let output = arguments.remake.output.as_deref();
             arguments.cutout.run(paths, output, &options, arguments.many.jobs, arguments.quiet)
         }
         Action::Refs => {
@@ -427,8 +421,9 @@ fn act(action: Action, mut arguments: Arguments) -> Result<u8> {
             check_files(files, how)
         }
         Action::Repair => {
-            repair::run(paths, arguments.output.as_deref(), &options, arguments.json, arguments.quiet)
+            repair::run(paths, arguments.remake.output.as_deref(), &options, arguments.json, arguments.quiet)
         }
+        Action::Repack => arguments.remake.repack(paths, &options, arguments.json, arguments.quiet),
         Action::Index => {
             index_files(at_least_one(paths, "--index needs at least one FILE")?, arguments.quiet)
         }

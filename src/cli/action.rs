@@ -48,6 +48,7 @@ pub(super) enum Action {
     Undo,
     Check,
     Repair,
+    Repack,
     Index,
     Recover,
     Version,
@@ -89,6 +90,7 @@ impl Action {
             Self::Log => &["paths", "json"],
             Self::Check => &["paths", "options", "json"],
             Self::Repair => &["paths", "options", "output", "json"],
+            Self::Repack => &["paths", "options", "output", "codec", "json"],
             Self::Version | Self::Help | Self::Generate => &[],
         }
     }
@@ -110,6 +112,7 @@ impl Action {
             | Self::Get
             | Self::Check
             | Self::Repair => options::REMOTE.to_vec(),
+            Self::Repack => [&["padding"][..], &options::REMOTE].concat(),
             Self::Edit | Self::SetTree | Self::Set | Self::Unset | Self::Filter | Self::Undo => {
                 SAVING.to_vec()
             }

@@ -65,6 +65,7 @@ const BRIEF: &[(&str, &[(&str, &str)])] = &[
         &[
             ("--check PATH…", "read everything, report damage"),
             ("--repair FILE -O FIXED", "write what can be kept to a sound file"),
+            ("--repack FILE -O NEW", "tidy copy: no unused blocks; --codec CODEC"),
             ("--index FILE…", "build seek tables of compressed blocks"),
             ("--recover FILE…", "finish or undo an interrupted save"),
         ],

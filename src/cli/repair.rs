@@ -1,34 +1,20 @@
 //! `--repair`: writes a sound file from a damaged one, without a mount.
 
-use std::io::{BufWriter, Write};
+use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use asdf_access::files::open_whole;
-use asdf_access::named::{self, Named, Servers};
+use asdf_access::CheckProgress;
+use asdf_access::named;
 use asdf_access::options::Options;
-use asdf_access::{CheckProgress, library};
-use asdf_file::container::{Context, Severity};
+use asdf_file::container::Defect;
 use asdf_file::edit::repair::{Finding, Outcome, Repair};
-use asdf_views::format;
-use seekable::cache::Cache;
-use seekable::error::{Error, Kind, Result, in_json, one_line};
-use seekable::source::{BufferedSource, FileSource};
+use seekable::error::{Error, Result, in_json, one_line};
 use serde::Serialize;
 
+use super::remake::{Remaking, check_free};
 use super::{complain, exit, print, usage};
 use crate::log;
 use crate::look::write_new;
-use crate::progress::Progress;
-
-/// Cache budget in bytes.
-const CACHE_BUDGET: u64 = 16 << 20;
-/// Cache budget in bytes for files on servers, which are read ahead.
-const SERVERS_BUDGET: u64 = 128 << 20;
-/// Bytes written at once.
-const PIECE: usize = 256 << 10;
-/// Mode of the new file if the damaged one is on a server.
-const MODE: u32 = 0o666;
 
 /// The report in JSON.
 #[derive(Serialize)]
@@ -100,52 +86,24 @@ pub(super) fn run(
 /// Repairs a file. Returns no findings if there is nothing to repair.
 fn repair(file: &Path, fixed: &Path, options: &Options, quiet: bool) -> Result<Vec<Finding>> {
     check_free(fixed)?;
-    let progress = Progress::new(quiet);
-    let servers = Servers::new(&options.remote, &Arc::new(Cache::new(SERVERS_BUDGET)));
-    let context = Context::new(Arc::new(Cache::new(CACHE_BUDGET)));
-    let mut mode = MODE;
-    let mut plan = || {
-        let source = match Named::of(file, &servers)? {
-            Named::Local(path) => open_whole(&path)?,
-            Named::Elsewhere(place) => place.open()?,
-        };
-        if let Some(descriptor) = source.descriptor() {
-            mode = rustix::fs::fstat(descriptor)?.st_mode;
-        }
-        let container = format::open(Arc::new(BufferedSource::new(source)), &context)?;
-        progress.file(file, container.source_stat().size);
-        Repair::plan(&*container, &|bytes| progress.add(bytes))
+    let remaking = Remaking::new(options, quiet);
+    let plan = || {
+        let old = remaking.open(file)?;
+        Ok((Repair::plan(&*old.container, &|bytes| remaking.progress.add(bytes))?, old.mode))
     };
-    let repair = plan().map_err(|error: Error| error.of(named::shown(file)))?;
+    let (repair, mode) = plan().map_err(|error: Error| error.of(named::shown(file)))?;
     if !repair.is_needed() {
         return Ok(Vec::new());
     }
     let mut findings = repair.findings.clone();
-    let write = |new: &std::fs::File| {
-        progress.file(fixed, repair.size());
-        let mut out = BufWriter::with_capacity(PIECE, new);
-        repair.write(&mut out, &|bytes| progress.add(bytes))?;
-        out.flush()?;
-        drop(out);
-        // The new file is checked before it gets its name.
-        let source = Arc::new(FileSource::from_file(new.try_clone()?, fixed)?);
-        let mut checked = library::check::Findings::default();
-        library::File::of_source(source, &context)?.check_into(&mut checked, &progress)?;
-        for defect in checked.defects.iter().filter(|defect| defect.severity == Severity::Damage) {
-            let what = format!("still damaged: {}", defect.what);
-            findings.push(Finding { block: defect.block, outcome: Outcome::Doubtful, what });
+    let write = |new: &File| {
+        remaking.write(fixed, new, repair.size(), |out, count| repair.write(out, count))?;
+        for Defect { block, what, .. } in remaking.damage_in(fixed, new)? {
+            let what = format!("still damaged: {what}");
+            findings.push(Finding { block, outcome: Outcome::Doubtful, what });
         }
         Ok(())
     };
     write_new(fixed, mode, write).map_err(|error| error.of(fixed))?;
     Ok(findings)
-}
-
-/// Refuses a name that exists, before the file is read.
-fn check_free(fixed: &Path) -> Result<()> {
-    match fixed.symlink_metadata() {
-        Ok(_) => Err(Error::new(Kind::Refused, "exists already: give a name that is free").of(fixed)),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(Error::from(error).of(fixed)),
-    }
 }

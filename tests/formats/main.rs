@@ -15,6 +15,7 @@ mod in_fits;
 mod layouts;
 mod open;
 mod products;
+mod repack;
 mod repair;
 mod requests;
 mod shown;

@@ -8,6 +8,7 @@
 //! | `doubtful` | files with damaged block headers | Python asdf; for old layouts the data |
 //! | `reference` | the reference files of the ASDF standard, if available | their `.yaml` twins with inline data |
 //! | `refs` | files of every codec and type, read by references | Python asdf, through zarr, xarray and Dask |
+//! | `repacked` | none: files that `--repack` writes from random ones | Python asdf |
 //! | `repaired` | none: files that `--repair` writes from damaged ones | Python asdf |
 //! | `saved` | none: texts that a save accepts | Python asdf: does it open them as the same data? |
 //! | `exploded` | files of every kind of block, and copies of their exploded form | Python asdf; for old layouts the data |
@@ -41,6 +42,7 @@ mod preview;
 mod rare;
 mod reference;
 mod refs;
+mod repacked;
 mod repaired;
 mod saved;
 mod shared_fixtures;

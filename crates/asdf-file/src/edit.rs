@@ -5,7 +5,7 @@
 //! - [`Target`] is a file that is locked and recovered, ready to be written.
 //! - `plan` computes the bytes of the new file and lists the ways to write it. `journal` records the changes
 //!   within the file. `apply` writes them.
-//! - `repair` makes a sound file of a damaged one.
+//! - `repair` makes a sound file of a damaged one, and `repack` a tidy file of a sound one.
 //! - `recover` and `half_saved` finish or undo an interrupted save after a crash.
 
 mod apply;
@@ -26,6 +26,7 @@ mod recover;
 mod recovered;
 pub mod recovery;
 pub mod refusal;
+pub mod repack;
 pub mod repair;
 mod saver;
 mod sidecar;

@@ -16,7 +16,7 @@ const FAILURES: &[(&[&str], i32, &str)] = &[
     (
         &["--json", "a.asdf", "new"],
         2,
-        "--json needs --list, --ls, --search, --get, --set, --unset, --filter, --log, --check or --repair",
+        "--json needs --list, --ls, --search, --get, --set, --unset, --filter, --log, --check, --repair or --repack",
     ),
     (&["--dry-run", "a.asdf", "new"], 2, "--dry-run needs --edit, --set-tree, --set, --unset or --filter"),
     (&["-o", "remount,ro", "mnt"], 1, "mnt: not a mount of asdf-mount"),

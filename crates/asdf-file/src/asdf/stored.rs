@@ -559,3 +559,16 @@ pub(crate) fn codec_of(label: &[u8]) -> Result<Codec> {
         _ => Err(Error::unsupported(format!("the compression \"{}\" is not known", label.escape_ascii()))),
     }
 }
+
+/// Returns the label of a codec, as headers have it.
+pub(crate) fn label_of(codec: Codec) -> [u8; 4] {
+    match codec {
+        Codec::Zlib => *b"zlib",
+        Codec::Bzip2 => *b"bzp2",
+        Codec::Lz4 => *b"lz4\0",
+        Codec::Lz4Frame => *b"lz4f",
+        Codec::Zstd => *b"zstd",
+        Codec::Blosc => *b"blsc",
+        Codec::Blosc2 => *b"bls2",
+    }
+}

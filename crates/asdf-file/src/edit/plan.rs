@@ -186,9 +186,14 @@ impl<'a> PlannedChange<'a> {
     }
 }
 
+/// Returns the padding after a text of `len` bytes unless another is asked for.
+pub(super) fn usual_padding(len: u64) -> u64 {
+    (len / 10).max(MIN_PADDING)
+}
+
 /// Returns the distance by which the kept bytes move, if it must be at least `least`.
 fn shift(least: u64, len: u64, options: &SaveOptions) -> Result<u64> {
-    let padding = options.padding.unwrap_or_else(|| (len / 10).max(MIN_PADDING));
+    let padding = options.padding.unwrap_or_else(|| usual_padding(len));
     if padding > MAX_PADDING {
         return Err(Error::new(Kind::TooLarge, format!("a padding of {padding} bytes is too large")));
     }
