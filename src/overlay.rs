@@ -10,6 +10,7 @@
 //!
 //! - `file`: the files of an overlay, and the quota of all of them
 //! - `write_handle`, `change`, `naming`, `xattr`: the operations of programs on them
+//! - `paths`: directories beside `tree.yaml`
 //! - `draft`: trying a text as a save; `appended`: texts after the line `...`
 //! - `refusal`: reporting and keeping refused texts; `verbatim`: the saved text as its program wrote it
 //! - `pristine`, `idle`: when `tree.yaml` shows the source again; releasing resources when no program writes
@@ -24,6 +25,7 @@ pub(crate) mod file;
 pub(crate) mod idle;
 pub(crate) mod lazy;
 pub(crate) mod naming;
+pub(crate) mod paths;
 pub(crate) mod pristine;
 pub(crate) mod refusal;
 pub(crate) mod state_dir;
@@ -55,6 +57,7 @@ use crate::mounted::generation::HeldGeneration;
 use crate::mounted::open_files::OpenFiles;
 use crate::mounted::serials::Serials;
 use crate::overlay::file::{Backing, Body, FileStat, MAX_BYTES, OverlayFile, Quota, copy, now};
+use crate::overlay::paths::NewName;
 use crate::overlay::refusal::ERROR;
 use crate::overlay::state_dir::{ScratchDir, StateDir, in_memory, stem_of};
 use crate::view::status::{LastRefusal, Writing};
@@ -91,6 +94,7 @@ pub(crate) struct Overlay {
 
 #[derive(Debug)]
 pub(crate) struct OverlayState {
+    /// The files by their paths, see [`paths`].
     pub(crate) names: BTreeMap<OsString, Arc<OverlayFile>>,
     /// The file that shows the source.
     pub(crate) pristine: Weak<OverlayFile>,
@@ -317,20 +321,30 @@ impl Overlay {
     /// directory is not usable.
     pub(crate) fn backing(&self, state: &mut OverlayState, name: Option<&OsStr>) -> Result<File> {
         let Some(state_dir) = &self.shared.state_dir else { return in_memory() };
-        if state.scratch_dir.as_ref().is_some_and(ScratchDir::is_gone) {
-            state.scratch_dir = None;
-        }
-        if state.scratch_dir.is_none() {
-            match state_dir.scratch_dir(&self.stem()) {
-                Ok(made) => state.scratch_dir = Some(made),
-                Err(error) => state_dir.tell_in_memory(&error),
-            }
-        }
+        self.make_scratch_dir(state, state_dir);
         let made = state.scratch_dir.as_ref().map_or_else(in_memory, |scratch_dir| scratch_dir.file(name));
         made.or_else(|error| {
             state_dir.tell_in_memory(&error);
             in_memory()
         })
+    }
+
+    /// Makes the directory for scratch files, if there is none.
+    fn make_scratch_dir(&self, state: &mut OverlayState, state_dir: &Arc<StateDir>) {
+        if state.scratch_dir.as_ref().is_none_or(ScratchDir::is_gone) {
+            let made = state_dir.scratch_dir(&self.stem());
+            state.scratch_dir = made.inspect_err(|error| state_dir.tell_in_memory(error)).ok();
+        }
+    }
+
+    /// Makes a directory in the state directory, like the one in the mount.
+    pub(crate) fn follow_make_dir(&self, state: &mut OverlayState, path: &OsStr) {
+        if let Some(state_dir) = &self.shared.state_dir {
+            self.make_scratch_dir(state, state_dir);
+        }
+        if let Some(scratch_dir) = &state.scratch_dir {
+            scratch_dir.make_dir(path);
+        }
     }
 
     /// Creates a scratch file like [`backing`](Self::backing), with this text.
@@ -417,20 +431,21 @@ impl Overlay {
     }
 
     /// Returns the file with a name.
-    pub(crate) fn lookup(&self, name: &OsStr) -> Result<Arc<OverlayFile>> {
+    pub(crate) fn lookup(&self, place: NewName<'_>) -> Result<Arc<OverlayFile>> {
         let mut state = locked(&self.state);
         self.tidy(&mut state);
-        if name == ERROR {
+        let path = state.path(place)?;
+        if path == ERROR {
             state.refused_at = None;
         }
-        state.names.get(name).cloned().ok_or_else(|| errno(libc::ENOENT))
+        state.names.get(&path).cloned().ok_or_else(|| errno(libc::ENOENT))
     }
 
-    /// Returns the names of all overlay files.
-    pub(crate) fn names(&self) -> Vec<OsString> {
+    /// Returns the names of the overlay files in a directory.
+    pub(crate) fn names(&self, dir: Option<&Arc<OverlayFile>>) -> Result<Vec<OsString>> {
         let mut state = locked(&self.state);
         self.tidy(&mut state);
-        state.names.keys().cloned().collect()
+        state.names_in(dir)
     }
 
     /// Returns the time of the last change of the set of names.
@@ -457,6 +472,7 @@ impl Overlay {
             }
             Backing::Text(_) => (FileKind::File, body.size, (body.mtime, body.ctime)),
             Backing::Link(text) => (FileKind::Link, text.len() as u64, (body.mtime, body.ctime)),
+            Backing::Directory => (FileKind::Directory, 0, (body.mtime, body.ctime)),
         };
         // With `allow_other`, the permissions of the tree are those of the source.
         let own = !(self.position.location.is_shared() && self.is_tree(&state, overlay_file));
@@ -477,7 +493,7 @@ impl Overlay {
     /// Adds a file under a free name.
     pub(crate) fn put(&self, state: &mut OverlayState, name: &OsStr, overlay_file: &Arc<OverlayFile>) {
         state.names.insert(name.to_owned(), overlay_file.clone());
-        state.changed = Some(now());
+        state.note_change(name);
         if name == TREE {
             state.missing = None;
         }
@@ -491,7 +507,7 @@ impl Overlay {
         body.ctime = now();
         body.give_back_if_gone();
         drop(body);
-        state.changed = Some(now());
+        state.note_change(name);
         if name == TREE {
             state.missing = Some(Instant::now());
         }

@@ -99,7 +99,7 @@ const CONTENT: &str = "  tree.yaml        the exact text of the tree; edit it wi
   All but tree.yaml are views of the same data: a copy of the whole mount
   is several times as large as the file. Use -o views=none for backups
   and grep -r, or copy arrays/ alone. Everything but tree.yaml and new
-  files beside it is read-only.
+  files and directories beside it is read-only.
 
   A program sees a refusal as the error of write, close, fsync or
   rename. Some ignore it: echo in sh and bash, Python without close. In

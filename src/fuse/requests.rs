@@ -420,8 +420,20 @@ impl Filesystem for Adapter {
         guarded(format_args!("mknod {name:?} in {parent}"), || reply.error(self.0.no_such_kind(parent)));
     }
 
-    fn mkdir(&self, _: &Request, parent: INodeNo, name: &OsStr, _: u32, _: u32, reply: ReplyEntry) {
-        guarded(format_args!("mkdir {name:?} in {parent}"), || reply.error(self.0.no_such_kind(parent)));
+    fn mkdir(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        _umask: u32,
+        reply: ReplyEntry,
+    ) {
+        let maker = write::maker(request, mode);
+        let own = name.to_owned();
+        self.answer(parent, Asked::Name(name), format_args!("mkdir {name:?} in {parent}"), move |server| {
+            server.entry(server.vfs.make_dir(NameIn { parent: ino(parent), name: &own }, maker), reply);
+        });
     }
 
     fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
@@ -431,8 +443,11 @@ impl Filesystem for Adapter {
         });
     }
 
-    fn rmdir(&self, _: &Request, _: INodeNo, _: &OsStr, reply: ReplyEmpty) {
-        guarded(format_args!("rmdir"), || reply.error(Errno::EROFS));
+    fn rmdir(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        let own = name.to_owned();
+        self.answer(parent, Asked::Name(name), format_args!("rmdir {name:?} in {parent}"), move |server| {
+            reply::done(server.vfs.remove_dir(NameIn { parent: ino(parent), name: &own }), reply);
+        });
     }
 
     fn symlink(&self, request: &Request, parent: INodeNo, name: &OsStr, text: &Path, reply: ReplyEntry) {

@@ -119,8 +119,7 @@ impl Server {
         self.saving.run(self.vfs.file_system(ino(new_parent)), rename);
     }
 
-    /// Returns the error for creating a directory or a special file: only files and
-    /// symbolic links can be created.
+    /// Returns the error for creating a special file: only files, directories and symbolic links can be created.
     pub(super) fn no_such_kind(&self, parent: INodeNo) -> Errno {
         if self.vfs.can_be_written(ino(parent)).unwrap_or(false) { Errno::EPERM } else { Errno::EROFS }
     }

@@ -8,20 +8,24 @@
 //! - an editor's swap file: `.NAME.swp`, `.swo` … (vim; nano's lock has the same name), `.NAME.kate-swp`. A
 //!   vim swap file is kept if it is marked as having unsaved changes.
 //!
+//! A directory stays as a whole if a file in it does.
+//!
 //! Emergency and automatic copies of editors thus stay, as they hold unsaved work (`#NAME#`, `NAME.save`,
 //! `DEADJOE`). Backups stay as well, as they hold an older save (`NAME~`, `NAME.bak`, `NAME.orig`).
 
+use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use seekable::error::Result;
 use seekable::sync::locked;
 
 use crate::overlay::file::{Backing, OverlayFile, Whole, copy};
+use crate::overlay::paths::{is_below, top};
 use crate::overlay::refusal::REJECTED;
 use crate::overlay::state_dir::leftovers::is_vim_swap;
 use crate::overlay::state_dir::report::listed;
@@ -40,16 +44,8 @@ impl Overlay {
     /// Keeps the files beside `tree.yaml` that are worth keeping, and removes all others.
     pub(super) fn keep_beside(&self, state: &mut OverlayState, scratch_dir: Option<ScratchDir>) {
         let label = self.label();
-        let worth: Vec<(OsString, Arc<File>, u64)> = state
-            .names
-            .iter()
-            .filter(|(name, _)| *name != TREE)
-            .filter_map(|(name, overlay_file)| {
-                let (file, size) = self.worth_keeping(state, name, overlay_file)?;
-                Some((name.clone(), file, size))
-            })
-            .collect();
-        let names = || listed(worth.iter().map(|(name, ..)| name.as_os_str()));
+        let worth = self.files_beside(state);
+        let names = || listed(worth.iter().map(|file| &*file.path));
         match (&self.shared.state_dir, scratch_dir) {
             (None, _) if worth.is_empty() => {}
             (None, _) => {
@@ -69,8 +65,8 @@ impl Overlay {
                         names(),
                         dir.display()
                     ));
-                    for (name, ..) in worth.iter().filter(|(name, ..)| is_vim_swap(name)) {
-                        let swap = dir.join(name);
+                    for file in worth.iter().filter(|file| is_vim_swap(name_of(&file.path))) {
+                        let swap = dir.join(&file.path);
                         state_dir.tell(format!(
                             "{}: vim had changes that were not saved: recover them with 'vim -r {}'",
                             label.display(),
@@ -100,22 +96,50 @@ impl Overlay {
         };
         let mut room = self.shared.state_dir.as_ref().map_or(0, |state_dir| state_dir.room());
         let mut lost = Vec::new();
-        for (name, overlay_file) in &state.names {
-            let Some((file, size)) = self.worth_keeping(&state, name, overlay_file) else { continue };
-            let body = locked(&overlay_file.body);
-            let is_kept = name == TREE && (body.is_clean() || body.refusal().is_some());
+        let mut files = self.files_beside(&state);
+        if let Some(tree) = state.names.get(OsStr::new(TREE))
+            && let Some((file, size)) = self.worth_keeping(&state, OsStr::new(TREE), tree)
+        {
+            let body = locked(&tree.body);
+            if !body.is_clean() && body.refusal().is_none() {
+                files.push(FileBeside { path: TREE.into(), file, size });
+            }
+        }
+        for FileBeside { path, file, size } in files {
             match room.checked_sub(size) {
-                _ if is_kept || is_on_disk(name, &file) => {}
+                _ if is_on_disk(&path, &file) => {}
                 Some(rest) => room = rest,
-                None => lost.push(name.as_os_str()),
+                None => lost.push(path),
             }
         }
         let why = match &self.shared.state_dir {
             Some(_) => "there is no space in the state directory",
             None => "there is no state directory",
         };
-        let lost = (!lost.is_empty()).then(|| listed(lost.into_iter()))?;
+        let lost = (!lost.is_empty()).then(|| listed(lost.iter().map(|path| &**path)))?;
         Some(format!("{}: {lost} could not be kept: {why}", self.label().display()))
+    }
+
+    /// Returns the files beside `tree.yaml` that are worth keeping, and all others in the same directories.
+    fn files_beside(&self, state: &OverlayState) -> Vec<FileBeside> {
+        let files = || state.names.iter().filter(|(path, _)| *path != TREE);
+        let is_worth =
+            |path: &OsStr, file: &Arc<OverlayFile>| self.worth_keeping(state, path, file).is_some();
+        let tops: HashSet<&OsStr> = files()
+            .filter(|(path, file)| top(path).len() < path.len() && is_worth(path, file))
+            .map(|(path, _)| top(path))
+            .collect();
+        let kept = |(path, overlay_file): (&OsString, &Arc<OverlayFile>)| {
+            let (file, size) = if tops.contains(top(path)) {
+                let body = locked(&overlay_file.body);
+                let Backing::File(file) = &body.backing else { return None };
+                (file.clone(), body.size)
+            } else {
+                self.worth_keeping(state, path, overlay_file)?
+            };
+            Some(FileBeside { path: path.clone(), file, size })
+        };
+        files().filter_map(kept).collect()
     }
 
     /// Returns the scratch file of an overlay file that is worth keeping, and its size.
@@ -131,7 +155,7 @@ impl Overlay {
             let last = state.last_refusal.as_ref();
             body.generated && (name != REJECTED || last.is_some_and(|last| last.kept_in.is_some()))
         };
-        if body.size == 0 || is_kept_elsewhere() || is_editors_own(name, file) {
+        if body.size == 0 || is_kept_elsewhere() || is_editors_own(name_of(name), file) {
             return None;
         }
         let is_saved = self.saved_text().and_then(|saved| body.same_as(&*saved)).unwrap_or(false);
@@ -144,23 +168,35 @@ impl Overlay {
         &self,
         state_dir: &StateDir,
         scratch_dir: Option<ScratchDir>,
-        worth: &[(OsString, Arc<File>, u64)],
+        worth: &[FileBeside],
     ) -> Result<PathBuf> {
         let scratch_dir = scratch_dir.filter(|scratch_dir| !scratch_dir.is_gone());
         let scratch_dir = scratch_dir.map_or_else(|| state_dir.scratch_dir(&self.stem()), Ok)?;
-        for (name, file, size) in worth {
+        for FileBeside { path, file, size } in worth {
             // A file that does not have its name in the scratch directory is copied there.
-            if scratch_dir.has(name, file) {
+            if scratch_dir.has(path, file) {
                 file.sync_data()?
             } else {
-                let copied = scratch_dir.file(Some(name))?;
+                let copied = scratch_dir.file(Some(path))?;
                 copy(&Whole(file, *size), &copied)?;
                 copied.sync_data()?;
             }
         }
-        scratch_dir.retain(|name| worth.iter().any(|(kept, ..)| kept == name));
+        scratch_dir.retain(|name| worth.iter().any(|kept| kept.path == name || is_below(&kept.path, name)));
         state_dir.keep_scratch_dir(&scratch_dir, &self.stem())
     }
+}
+
+/// A file beside `tree.yaml` that is worth keeping.
+struct FileBeside {
+    path: OsString,
+    file: Arc<File>,
+    size: u64,
+}
+
+/// Returns the last name of a path.
+fn name_of(path: &OsStr) -> &OsStr {
+    Path::new(path).file_name().unwrap_or(path)
 }
 
 /// True for an editor's swap or lock file that is not worth keeping.

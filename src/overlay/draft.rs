@@ -232,7 +232,7 @@ impl Overlay {
         let is_certain = !self.mounted()?.is_remote();
         let mut body = locked(&overlay_file.body);
         match &body.backing {
-            Backing::Text(_) | Backing::Link(_) => return Err(errno(libc::EINVAL)),
+            Backing::Text(_) | Backing::Link(_) | Backing::Directory => return Err(errno(libc::EINVAL)),
             Backing::Source => return Ok(Prepared::Done(CommitOutcome::Saved { verbatim: true })),
             Backing::File(_) if body.size == 0 => return Ok(Prepared::Done(CommitOutcome::Empty)),
             Backing::File(_) => {}

@@ -160,9 +160,11 @@ pub(crate) enum Backing {
     Text(Text),
     /// The target of a symbolic link.
     Link(OsString),
+    /// A directory.
+    Directory,
 }
 
-/// A file or link in an overlay: `tree.yaml`, or one beside it.
+/// A file, link or directory in an overlay: `tree.yaml`, or one beside it.
 #[derive(Debug)]
 pub(crate) struct OverlayFile {
     /// Serial number of the file; `None` for the initial `tree.yaml`.

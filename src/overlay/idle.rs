@@ -35,13 +35,14 @@ impl Overlay {
         }
     }
 
-    /// Removes the directory of scratch files if no name has a scratch file, because an open directory takes
-    /// up a descriptor.
+    /// Removes the directory of scratch files if no name has a scratch file or is a directory, because an open directory
+    /// takes up a descriptor.
     pub(crate) fn clear_scratch_dir_if_unused(&self, state: &mut OverlayState) {
-        let is_file =
-            |overlay_file: &Arc<OverlayFile>| matches!(locked(&overlay_file.body).backing, Backing::File(_));
+        let is_there = |overlay_file: &Arc<OverlayFile>| {
+            matches!(locked(&overlay_file.body).backing, Backing::File(_) | Backing::Directory)
+        };
         if state.scratch_dir.is_some()
-            && !state.names.values().any(is_file)
+            && !state.names.values().any(is_there)
             && let (Some(scratch_dir), Some(state_dir)) = (state.scratch_dir.take(), &self.shared.state_dir)
         {
             state_dir.clear(scratch_dir);

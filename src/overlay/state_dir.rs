@@ -214,11 +214,7 @@ impl StateDir {
 
     /// Removes a directory of scratch files with its contents.
     pub(crate) fn clear(&self, scratch_dir: ScratchDir) {
-        if let Ok(names) = rustix::fs::Dir::read_from(&scratch_dir.dir) {
-            for entry in names.flatten() {
-                let _ = rustix::fs::unlinkat(&scratch_dir.dir, entry.file_name(), AtFlags::empty());
-            }
-        }
+        scratch_dir.retain(|_| false);
         if let Some(name) = scratch_dir.path.file_name() {
             let _ = rustix::fs::unlinkat(self.dir(), name, AtFlags::REMOVEDIR);
         }
@@ -251,6 +247,7 @@ impl ScratchDir {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let used = name.unwrap_or(OsStr::new(" "));
         self.remove(used);
+        self.make_parents(used);
         let file = rustix::fs::openat(&self.dir, used, flags, Mode::RUSR | Mode::WUSR);
         let file = file.map_err(|error| Error::from(error).of(self.path.join(used)))?;
         if name.is_none() {
@@ -271,7 +268,21 @@ impl ScratchDir {
         matches!((named, own), (Ok(named), Ok(own)) if (named.st_dev, named.st_ino) == (own.dev(), own.ino()))
     }
 
-    /// Removes all files except those that `kept` accepts.
+    /// Makes a directory, and those above it.
+    pub(crate) fn make_dir(&self, path: &OsStr) {
+        self.make_parents(path);
+        let _ = rustix::fs::mkdirat(&self.dir, path, Mode::RWXU);
+    }
+
+    fn make_parents(&self, path: &OsStr) {
+        for parent in Path::new(path).ancestors().skip(1).collect::<Vec<_>>().into_iter().rev() {
+            if !parent.as_os_str().is_empty() {
+                let _ = rustix::fs::mkdirat(&self.dir, parent, Mode::RWXU);
+            }
+        }
+    }
+
+    /// Removes all files and directories except those that `kept` accepts.
     pub(crate) fn retain(&self, kept: impl Fn(&OsStr) -> bool) {
         for name in bound::names(self.dir.as_fd()).into_iter().filter(|name| !kept(name)) {
             self.remove(&name);
@@ -284,15 +295,16 @@ impl ScratchDir {
             let stat = rustix::fs::statat(&self.dir, &*name, AtFlags::SYMLINK_NOFOLLOW);
             stat.map_or(0, |stat| u64::try_from(stat.st_size).unwrap_or(0))
         };
-        bound::names(self.dir.as_fd()).into_iter().map(size).sum()
+        bound::paths(self.dir.as_fd()).into_iter().map(size).sum()
     }
 
     pub(crate) fn remove(&self, name: &OsStr) {
-        let _ = rustix::fs::unlinkat(&self.dir, name, AtFlags::empty());
+        bound::remove(self.dir.as_fd(), name);
     }
 
     pub(crate) fn rename(&self, old: &OsStr, new: &OsStr, exchange: bool) {
         let dir = self.dir.as_fd();
+        self.make_parents(new);
         if exchange && rustix::fs::renameat_with(dir, old, dir, new, RenameFlags::EXCHANGE).is_ok() {
             return;
         }
@@ -304,6 +316,7 @@ impl ScratchDir {
     }
 
     pub(crate) fn link(&self, old: &OsStr, new: &OsStr) {
+        self.make_parents(new);
         let _ = rustix::fs::linkat(&self.dir, old, &self.dir, new, AtFlags::empty());
     }
 }

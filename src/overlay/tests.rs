@@ -88,7 +88,7 @@ impl Test {
     }
 
     fn opened(&self, name: &str, open: OpenFor) -> WriteHandle {
-        self.overlay.create(OsStr::new(name), MAKER, open, Caller::default()).unwrap()
+        self.overlay.create(top(name), MAKER, open, Caller::default()).unwrap()
     }
 
     /// Writes a file as programs do.
@@ -119,8 +119,13 @@ impl Test {
     }
 
     fn rename(&self, name: &str, new_name: &str) -> Result<()> {
-        self.overlay.rename(OsStr::new(name), &self.overlay, OsStr::new(new_name), Renaming::Over)
+        self.overlay.rename(top(name), &self.overlay, top(new_name), Renaming::Over)
     }
+}
+
+/// Returns a name in the directory of the mounted file.
+fn top(name: &str) -> NewName<'_> {
+    NewName { dir: None, name: OsStr::new(name) }
 }
 
 #[test]
@@ -292,8 +297,8 @@ fn a_tree_that_was_renamed_away_keeps_its_text_over_saves() {
 fn a_rename_of_one_name_of_a_file_onto_another_does_nothing() {
     let test = Test::new();
     test.write("one", "text");
-    let file = test.overlay.lookup(OsStr::new("one")).unwrap();
-    test.overlay.link(&test.overlay, file, OsStr::new("two"), 0).unwrap();
+    let file = test.overlay.lookup(top("one")).unwrap();
+    test.overlay.link(&test.overlay, file, top("two"), 0).unwrap();
     test.rename("one", "two").unwrap();
     test.rename("two", "two").unwrap();
     assert_eq!((test.read("one"), test.read("two")), ("text".into(), "text".into()));
@@ -324,19 +329,19 @@ fn a_user_can_save_beside_another_one_that_takes_all_he_can() {
     let test = Test::new();
     let maker = Maker { uid: 1, ..MAKER };
     let caller = |uid| Caller { uid, ..Caller::default() };
-    let fill = |name: &str| test.overlay.create(OsStr::new(name), maker, WRITING, caller(1));
+    let fill = |name: &str| test.overlay.create(top(name), maker, WRITING, caller(1));
     let made: Vec<_> = (0..100).map_while(|n| fill(&format!("f{n}")).ok()).collect();
     assert!((40..60).contains(&made.len()), "{}", made.len());
     assert_eq!(fill("more").unwrap_err().errno(), libc::ENOSPC);
     // Another user, and the first one himself.
     for (uid, name) in [(2, "two"), (1, "one")] {
         let text = test.named(name);
-        let handle = test.overlay.create(OsStr::new(TREE), MAKER, WRITING, caller(uid)).unwrap();
+        let handle = test.overlay.create(top(TREE), MAKER, WRITING, caller(uid)).unwrap();
         handle.write(0, text.as_bytes(), false).unwrap();
         handle.flush(caller(uid)).unwrap();
         handle.release();
         assert!(test.is_saved(&text));
     }
-    let handle = test.overlay.create(OsStr::new("of two"), Maker { uid: 2, ..MAKER }, WRITING, caller(2));
+    let handle = test.overlay.create(top("of two"), Maker { uid: 2, ..MAKER }, WRITING, caller(2));
     handle.unwrap().release();
 }

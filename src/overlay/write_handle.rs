@@ -119,8 +119,10 @@ impl Overlay {
         }
         let program = if open.writing { caller.program() } else { None };
         let mut state = locked(&self.state);
-        if matches!(locked(&overlay_file.body).backing, Backing::Link(_)) {
-            return Err(errno(libc::ELOOP));
+        match locked(&overlay_file.body).backing {
+            Backing::Link(_) => return Err(errno(libc::ELOOP)),
+            Backing::Directory => return Err(errno(libc::EISDIR)),
+            _ => {}
         }
         if open.writing {
             self.write_access(&mut state)?;
@@ -188,7 +190,7 @@ impl WriteHandle {
             Backing::Source => self.overlay.saved_text().map(ReadText::Content),
             Backing::File(file) => Ok(ReadText::File(file.clone())),
             Backing::Text(text) => Ok(ReadText::Content(Arc::new(text.clone()))),
-            Backing::Link(_) => Err(errno(libc::EINVAL)),
+            Backing::Link(_) | Backing::Directory => Err(errno(libc::EINVAL)),
         }
     }
 

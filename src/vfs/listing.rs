@@ -16,6 +16,7 @@ use asdf_file::folder::{self, Dir};
 use seekable::error::{Error, Result, errno};
 use seekable::sync::{locked_to_read, locked_to_write};
 
+use crate::overlay::file::OverlayFile;
 use crate::overlay::is_reserved;
 use crate::vfs::Vfs;
 use crate::vfs::attr::Attr;
@@ -68,10 +69,12 @@ enum DirNames {
     Mirrored(Mirrored),
 }
 
-/// An open mirrored directory, or the open directory of a writable file.
+/// An open mirrored directory, the open directory of a writable file, or one beside its `tree.yaml`.
 #[derive(Debug)]
 struct Mirrored {
     entry: Arc<Entry>,
+    /// The directory beside `tree.yaml`.
+    made: Option<Arc<OverlayFile>>,
     /// Names from the format, in the directory of a writable file; the pages of a gallery.
     shown: Vec<OsString>,
     /// Why the format could not give all of its names.
@@ -83,17 +86,39 @@ struct Mirrored {
 
 impl Mirrored {
     fn open(entry: Arc<Entry>, shown: Vec<OsString>, unknown: Option<Error>) -> Result<Self> {
-        let names = read(&entry, &shown)?;
-        Ok(Self { entry, shown, unknown, names: RwLock::new(names), used: AtomicBool::new(false) })
+        let names = RwLock::new(read(&entry, None, &shown)?);
+        Ok(Self { entry, made: None, shown, unknown, names, used: AtomicBool::new(false) })
+    }
+
+    /// Opens a directory that a program has made beside `tree.yaml`.
+    fn of_made(entry: Arc<Entry>, dir: Arc<OverlayFile>) -> Result<Self> {
+        let names = RwLock::new(read(&entry, Some(&dir), &[])?);
+        let used = AtomicBool::new(false);
+        Ok(Self { entry, made: Some(dir), shown: Vec::new(), unknown: None, names, used })
+    }
+
+    fn ino(&self) -> Ino {
+        Ino::of(self.made.as_ref().and_then(|made| made.serial).unwrap_or(self.entry.serial))
     }
 }
 
-fn read(entry: &Entry, shown: &[OsString]) -> Result<Arc<[Name]>> {
+fn read(entry: &Entry, made: Option<&Arc<OverlayFile>>, shown: &[OsString]) -> Result<Arc<[Name]>> {
+    if let Some(made) = made {
+        let names = entry.lazy_overlay()?.overlay_of(made)?.names(Some(made));
+        return match names {
+            // The directory was removed.
+            Err(error) if error.errno() == libc::ENOENT => Ok([].into()),
+            names => Ok(names?.into_iter().map(Name::from).collect()),
+        };
+    }
     match &entry.class {
         Class::Sources { sources, .. } => Ok(sources.iter().map(|(name, _)| name.clone().into()).collect()),
         Class::Gallery { .. } => Ok(shown.iter().cloned().map(Name::from).collect()),
         Class::MountedFile(overlay) => {
-            let written = overlay.used_overlay().map_or_else(|| vec![TREE.into()], |overlay| overlay.names());
+            let written = match overlay.used_overlay() {
+                Some(overlay) => overlay.names(None)?,
+                None => vec![TREE.into()],
+            };
             Ok(written.into_iter().chain(shown.iter().cloned()).map(Name::from).collect())
         }
         _ => Ok(entry.position.location.list()?.into()),
@@ -104,7 +129,7 @@ impl Mirrored {
     /// Returns the names. With `anew`, reads them again if any were returned since they were last read.
     fn names(&self, anew: bool) -> Result<Arc<[Name]>> {
         if self.used.swap(true, Ordering::Relaxed) && anew {
-            let names = read(&self.entry, &self.shown)?;
+            let names = read(&self.entry, self.made.as_ref(), &self.shown)?;
             *locked_to_write(&self.names) = names;
         }
         Ok(locked_to_read(&self.names).clone())
@@ -157,6 +182,9 @@ impl Vfs {
                 }
                 _ => return Err(errno(libc::ENOTDIR)),
             },
+            Inode::OverlayFile(entry, dir) if dir.is_dir() => {
+                (Ino::UNKNOWN, DirNames::Mirrored(Mirrored::of_made(entry, dir)?))
+            }
             _ => return Err(errno(libc::ENOTDIR)),
         };
         Ok(DirHandle { ino, parent, names, end: AtomicU64::new(0) })
@@ -292,10 +320,16 @@ impl Vfs {
         };
         // The views of a writable file, which are looked up in one generation.
         let shown = match entry.class {
-            Class::MountedFile(_) => self.newest(entry).ok().map(|(mounted, held)| {
-                let root = Arc::new(self.root_of(entry, &mounted, &held));
-                ListedDir { parent: ViewDir { entry: entry.clone(), mounted, view: None }, held, dir: root }
-            }),
+            Class::MountedFile(_) if mirrored.made.is_none() => {
+                self.newest(entry).ok().map(|(mounted, held)| {
+                    let root = Arc::new(self.root_of(entry, &mounted, &held));
+                    ListedDir {
+                        parent: ViewDir { entry: entry.clone(), mounted, view: None },
+                        held,
+                        dir: root,
+                    }
+                })
+            }
             _ => None,
         };
         let location = dir.as_ref().map(|_| &entry.position.location);
@@ -314,7 +348,7 @@ impl Vfs {
                         let kind = if is_file(&name.name) { FileKind::File } else { FileKind::Directory };
                         self.item_of_view(shown, &name.name, kind)
                     }
-                    None => self.find(Ino::of(entry.serial), &name.name).and_then(|found| {
+                    None => self.find(mirrored.ino(), &name.name).and_then(|found| {
                         let attr = self.attr_of_found(&found)?;
                         Ok((attr.ino, attr.kind, Some((attr, found.node))))
                     }),

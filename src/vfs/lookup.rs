@@ -9,6 +9,7 @@ use seekable::error::{self, Error, Result, errno};
 use crate::mounted::file::MountedFile;
 use crate::mounted::generation::HeldGeneration;
 use crate::overlay;
+use crate::overlay::paths::NewName;
 use crate::vfs::Vfs;
 use crate::vfs::entry::{Class, Entry};
 use crate::vfs::node::{Ino, Inode, NodeState, ViewNode};
@@ -90,7 +91,7 @@ impl Vfs {
                 Class::MountedFile(overlay) if !overlay::is_reserved(name) && self.is_writable(&entry)? => {
                     match overlay.used_overlay() {
                         Some(overlay) => {
-                            let file = overlay.lookup(name)?;
+                            let file = overlay.lookup(NewName { dir: None, name })?;
                             Ok(Inode::of_overlay_file(entry, file).into())
                         }
                         None if name == TREE => Ok(Inode::Tree(entry).into()),
@@ -113,6 +114,11 @@ impl Vfs {
                 let (mounted, held) = self.present(&entry, &mounted)?.ok_or_else(no_entry)?;
                 confirm_content(&held, &view)?;
                 self.find_view(&ViewDir { entry, mounted, view: Some(view) }, held, name)
+            }
+            Inode::OverlayFile(entry, dir) if dir.is_dir() => {
+                let overlay = entry.lazy_overlay()?.overlay_of(&dir)?;
+                let file = overlay.lookup(NewName { dir: Some(&dir), name })?;
+                Ok(Inode::of_overlay_file(entry, file).into())
             }
             _ => Err(errno(libc::ENOTDIR)),
         }

@@ -71,6 +71,7 @@ impl Vfs {
             return Some(Delay { file: queue_of(entry, asked), stalling: Some(stalling) });
         }
         let mut path = Vec::new();
+        let is_made_dir = matches!(&node, Inode::OverlayFile(_, overlay_file) if overlay_file.is_dir());
         let mounted = match (&node, &entry.class) {
             (Inode::View(_, mounted, view), _) => {
                 path = view.path();
@@ -88,14 +89,15 @@ impl Vfs {
             }
             (Inode::Entry(_), _) => return None,
             (Inode::Tree(_) | Inode::OverlayFile(..), _) => {
-                // A writable file itself needs none of the views.
-                if matches!(asked, Asked::Itself) {
+                // A writable file itself needs none of the views, nor does a directory beside it.
+                if is_made_dir || matches!(asked, Asked::Itself) {
                     path.push(OsStr::new(TREE));
                 }
                 self.mounted(entry).ok()?
             }
         };
         let name = match asked {
+            _ if is_made_dir => path.pop(),
             // The entries of a directory are found when it is read.
             Asked::Itself | Asked::Opening => path.pop(),
             Asked::Name(name) => Some(name),

@@ -19,6 +19,7 @@ use crate::overlay::change::Change;
 use crate::overlay::file::OverlayFile;
 use crate::overlay::lazy::LazyOverlay;
 use crate::overlay::naming::{Maker, Renaming};
+use crate::overlay::paths::NewName;
 use crate::overlay::write_handle::{Caller, OpenFor, WriteHandle};
 use crate::vfs::attr::Attr;
 use crate::vfs::entry::{Class, Entry};
@@ -36,6 +37,25 @@ const RESTING: usize = 4096;
 const WRITTEN: Duration = Duration::from_secs(2);
 /// Maximum number of overlays examined at a time to find ones that can be dropped.
 const LOOKED_AT: usize = 64;
+
+/// The directory of a mounted file, or one beside its `tree.yaml`, that is about to change.
+pub(crate) struct ChangedDir {
+    entry: Arc<Entry>,
+    overlay: Arc<Overlay>,
+    /// The directory beside `tree.yaml`.
+    dir: Option<Arc<OverlayFile>>,
+}
+
+impl ChangedDir {
+    fn at<'a>(&'a self, name: &'a OsStr) -> NewName<'a> {
+        NewName { dir: self.dir.as_ref(), name }
+    }
+
+    /// True if a name in the directory is that of the tree.
+    fn is_tree(&self, name: &OsStr) -> bool {
+        self.dir.is_none() && name == TREE
+    }
+}
 
 /// An overlay file, with its entry and overlay.
 type Written = (Arc<Entry>, Arc<Overlay>, Arc<OverlayFile>);
@@ -284,13 +304,22 @@ impl Vfs {
         overlays.filter_map(|overlay| overlay.unkept()).collect()
     }
 
-    /// Returns the overlay of a directory that is about to change.
-    pub(crate) fn overlay_in(&self, parent: Ino) -> Result<(Arc<Entry>, Arc<Overlay>)> {
-        let Inode::Entry(entry) = self.node(parent)? else { return Err(errno(libc::EROFS)) };
-        let overlay = self.overlay(&entry)?.ok_or_else(|| errno(libc::EROFS))?;
+    /// Returns a directory that is about to change, with its overlay.
+    pub(crate) fn overlay_in(&self, parent: Ino) -> Result<ChangedDir> {
+        let (entry, overlay, dir) = match self.node(parent)? {
+            Inode::Entry(entry) => {
+                let overlay = self.overlay(&entry)?.ok_or_else(|| errno(libc::EROFS))?;
+                (entry, overlay, None)
+            }
+            Inode::OverlayFile(entry, dir) if dir.is_dir() => {
+                let overlay = entry.lazy_overlay()?.overlay_of(&dir)?;
+                (entry, overlay, Some(dir))
+            }
+            _ => return Err(errno(libc::EROFS)),
+        };
         self.check_writable()?;
         self.keep_written(&entry);
-        Ok((entry, overlay))
+        Ok(ChangedDir { entry, overlay, dir })
     }
 
     /// Returns the overlay file with a number, its entry and its overlay; `None` if the node is read-only.
@@ -344,10 +373,10 @@ impl Vfs {
         open: OpenFor,
         caller: Caller,
     ) -> Result<(Attr, OverlayWriter)> {
-        let (entry, overlay) = self.overlay_in(new.parent)?;
-        let handle = overlay.create(new.name, maker, open, caller)?;
-        let attr = self.hand_out(&entry, &overlay, handle.overlay_file.clone())?;
-        Ok((attr, self.writer(entry, handle)))
+        let dir = self.overlay_in(new.parent)?;
+        let handle = dir.overlay.create(dir.at(new.name), maker, open, caller)?;
+        let attr = self.hand_out(&dir, handle.overlay_file.clone())?;
+        Ok((attr, self.writer(dir.entry, handle)))
     }
 
     fn writer(&self, entry: Arc<Entry>, handle: WriteHandle) -> OverlayWriter {
@@ -356,33 +385,47 @@ impl Vfs {
 
     /// Creates a symbolic link. Counts as a lookup of its inode number.
     pub fn symlink(&self, new: NameIn<'_>, text: OsString, maker: Maker) -> Result<Attr> {
-        let (entry, overlay) = self.overlay_in(new.parent)?;
-        let overlay_file = overlay.symlink(new.name, text, maker)?;
-        self.hand_out(&entry, &overlay, overlay_file)
+        let dir = self.overlay_in(new.parent)?;
+        let overlay_file = dir.overlay.symlink(dir.at(new.name), text, maker)?;
+        self.hand_out(&dir, overlay_file)
+    }
+
+    /// Creates a directory. Counts as a lookup of its inode number.
+    pub fn make_dir(&self, new: NameIn<'_>, maker: Maker) -> Result<Attr> {
+        let dir = self.overlay_in(new.parent)?;
+        let made = dir.overlay.make_dir(dir.at(new.name), maker)?;
+        self.hand_out(&dir, made)
+    }
+
+    /// Removes an empty directory.
+    pub fn remove_dir(&self, old: NameIn<'_>) -> Result<()> {
+        let dir = self.overlay_in(old.parent)?;
+        dir.overlay.remove_dir(dir.at(old.name))
     }
 
     /// Adds a name to a file. Counts as a lookup of the inode number of the file, or of the copy if the file
     /// is copied. `uid` is the user that makes the link.
     pub fn link(&self, ino: Ino, new: NameIn<'_>, uid: u32) -> Result<Attr> {
         let (_, from, overlay_file) = self.overlay_file_of(ino)?;
-        let (entry, overlay) = self.overlay_in(new.parent)?;
-        let overlay_file = overlay.link(&from, overlay_file, new.name, uid)?;
-        self.hand_out(&entry, &overlay, overlay_file)
+        let dir = self.overlay_in(new.parent)?;
+        let overlay_file = dir.overlay.link(&from, overlay_file, dir.at(new.name), uid)?;
+        self.hand_out(&dir, overlay_file)
     }
 
     /// Removes a name.
     pub fn unlink(&self, old: NameIn<'_>) -> Result<()> {
-        self.overlay_in(old.parent)?.1.unlink(old.name)
+        let dir = self.overlay_in(old.parent)?;
+        dir.overlay.unlink(dir.at(old.name))
     }
 
     /// Renames a file. If the new name is `tree.yaml`, the text is saved first, or the rename fails.
     pub fn rename(&self, old: NameIn<'_>, new: NameIn<'_>, how: Renaming) -> Result<()> {
-        let (from, overlay) = self.overlay_in(old.parent)?;
-        let (entry, to) = self.overlay_in(new.parent)?;
-        let renamed = overlay.rename(old.name, &to, new.name, how);
-        if [old.name, new.name].iter().any(|name| *name == TREE) {
-            renew(&self.kernel_cache, &from);
-            renew(&self.kernel_cache, &entry);
+        let from = self.overlay_in(old.parent)?;
+        let to = self.overlay_in(new.parent)?;
+        let renamed = from.overlay.rename(from.at(old.name), &to.overlay, to.at(new.name), how);
+        if from.is_tree(old.name) || to.is_tree(new.name) {
+            renew(&self.kernel_cache, &from.entry);
+            renew(&self.kernel_cache, &to.entry);
         }
         renamed
     }
@@ -395,14 +438,9 @@ impl Vfs {
     }
 
     /// Returns the attributes of an overlay file. Counts as a lookup of its inode number.
-    fn hand_out(
-        &self,
-        entry: &Arc<Entry>,
-        overlay: &Overlay,
-        overlay_file: Arc<OverlayFile>,
-    ) -> Result<Attr> {
-        let attr = self.attr_of_overlay_file(entry, overlay, &overlay_file)?;
-        self.known.remember(Inode::of_overlay_file(entry.clone(), overlay_file));
+    fn hand_out(&self, dir: &ChangedDir, overlay_file: Arc<OverlayFile>) -> Result<Attr> {
+        let attr = self.attr_of_overlay_file(&dir.entry, &dir.overlay, &overlay_file)?;
+        self.known.remember(Inode::of_overlay_file(dir.entry.clone(), overlay_file));
         Ok(attr)
     }
 }

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags};
 use seekable::error::in_shell;
-use seekable::user_dirs::bound::{DIRECTORY, REPORT, SCRATCH, begins, names, remove};
+use seekable::user_dirs::bound::{DIRECTORY, REPORT, SCRATCH, begins, names, paths, remove};
 use seekable::user_dirs::{self, STATE};
 
 use crate::overlay::refusal::ERROR;
@@ -62,7 +62,7 @@ fn left_in(dir: BorrowedFd<'_>, name: &OsStr) -> Option<Vec<OsString>> {
     rustix::fs::flock(&scratch, FlockOperation::NonBlockingLockExclusive).ok()?;
     // nano's lock file has the name of vim's swap file.
     let is_nanos = |file: &OsString| {
-        user_dirs::read(&scratch, file, 6).is_some_and(|start| is_vim_swap(file) && start == "b0nano")
+        is_vim_swap(file) && user_dirs::read(&scratch, file, 6).is_some_and(|start| start == "b0nano")
     };
     let has_data = |file: &OsString| {
         let stat = rustix::fs::statat(&scratch, &**file, AtFlags::SYMLINK_NOFOLLOW);
@@ -70,7 +70,7 @@ fn left_in(dir: BorrowedFd<'_>, name: &OsStr) -> Option<Vec<OsString>> {
             FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile && stat.st_size > 0
         })
     };
-    let mut files = names(scratch.as_fd());
+    let mut files = paths(scratch.as_fd());
     files.retain(|file| file != ERROR && has_data(file) && !is_nanos(file));
     files.sort();
     Some(files)

@@ -8,6 +8,7 @@ use seekable::error::one_line;
 use seekable::sync::locked;
 use seekable::user_dirs;
 
+use crate::overlay::paths::top;
 use crate::overlay::state_dir::StateDir;
 
 /// Maximum number of names in a line.
@@ -53,10 +54,12 @@ impl StateDir {
     }
 }
 
-/// Returns the names in a line; only the first ones if there are many.
-pub(crate) fn listed<'a>(names: impl ExactSizeIterator<Item = &'a OsStr>) -> String {
+/// Returns the names in a line; only the first ones if there are many. Files in a directory are told by its name.
+pub(crate) fn listed<'a>(paths: impl Iterator<Item = &'a OsStr>) -> String {
+    let mut names: Vec<&OsStr> = paths.map(top).collect();
+    names.dedup();
     let more = names.len().saturating_sub(MAX_NAMES);
-    let first: Vec<_> = names.take(MAX_NAMES).map(|name| name.display().to_string()).collect();
+    let first: Vec<_> = names.into_iter().take(MAX_NAMES).map(|name| name.display().to_string()).collect();
     match more {
         0 => first.join(", "),
         more => format!("{} and {more} more", first.join(", ")),

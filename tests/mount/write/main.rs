@@ -6,6 +6,7 @@
 //! | `commit` | when a save is attempted |
 //! | `refusals`, `warnings`, `levels` | refused texts, and the messages to the user |
 //! | `scratch`, `beside`, `ends`, `leaving` | other files beside `tree.yaml`; the end of a mount |
+//! | `directories` | directories beside `tree.yaml`, as git, jupyter and vim make them |
 //! | `mirror`, `many` | directories of files |
 //! | `noticed` | the source as other programs see it |
 //! | `preserved` | properties that a save preserves: holes, owners, ACLs, links |
@@ -39,6 +40,7 @@ mod files;
 mod beside;
 mod commands;
 mod commit;
+mod directories;
 mod ends;
 mod exchanged;
 mod failures;

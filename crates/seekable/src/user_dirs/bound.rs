@@ -193,14 +193,28 @@ fn unused(dir: BorrowedFd<'_>, name: &OsStr) -> Option<Vec<Stat>> {
     let opened = rustix::fs::openat(dir, name, DIRECTORY | OFlags::NOFOLLOW, Mode::empty()).ok()?;
     rustix::fs::flock(&opened, FlockOperation::NonBlockingLockExclusive).ok()?;
     let stat = |file: &OsString| rustix::fs::statat(&opened, &**file, AtFlags::SYMLINK_NOFOLLOW).ok();
-
-    Some(names(opened.as_fd()).iter().filter_map(stat).collect())
+    Some(paths(opened.as_fd()).iter().filter_map(stat).collect())
 }
 
 /// Returns the names in a directory, without `.` and `..`, as far as they can be read.
 pub fn names(dir: BorrowedFd<'_>) -> Vec<OsString> {
     let Ok(entries) = rustix::fs::Dir::read_from(dir) else { return Vec::new() };
     entries.flatten().map(|entry| name_of(&entry)).filter(is_not_dot).collect()
+}
+
+/// Returns the paths of all that is in a directory, at any depth, as far as it can be read.
+pub fn paths(dir: BorrowedFd<'_>) -> Vec<OsString> {
+    let mut paths = names(dir);
+    let mut next = 0;
+    while let Some(path) = paths.get(next).cloned() {
+        next += 1;
+        if let Ok(opened) = rustix::fs::openat(dir, &*path, DIRECTORY | OFlags::NOFOLLOW, Mode::empty()) {
+            let below =
+                names(opened.as_fd()).into_iter().map(|name| Path::new(&path).join(name).into_os_string());
+            paths.extend(below);
+        }
+    }
+    paths
 }
 
 /// Returns all names in a directory, without `.` and `..`.
