@@ -182,7 +182,7 @@ impl Overlay {
     ) -> Result<Self> {
         let serial = shared.serials.next()?;
         let body = RankedMutex::new(Rank::Body, Body::new(Backing::Source, 0));
-        let overlay_file = Arc::new(OverlayFile { serial: None, overlay: serial, body });
+        let overlay_file = Arc::new(OverlayFile { serial: None, overlay: serial, is_dir: false, body });
         let state = OverlayState {
             names: BTreeMap::from([(TREE.into(), overlay_file.clone())]),
             pristine: Arc::downgrade(&overlay_file),
@@ -400,7 +400,9 @@ impl Overlay {
     /// Creates an overlay file with an existing body.
     pub(crate) fn overlay_file_with(&self, body: Body) -> Result<Arc<OverlayFile>> {
         let serial = Some(self.shared.serials.next()?);
-        Ok(Arc::new(OverlayFile { serial, overlay: self.serial, body: RankedMutex::new(Rank::Body, body) }))
+        let is_dir = matches!(body.backing, Backing::Directory);
+        let body = RankedMutex::new(Rank::Body, body);
+        Ok(Arc::new(OverlayFile { serial, overlay: self.serial, is_dir, body }))
     }
 
     /// True if this file is `tree.yaml` now.

@@ -171,6 +171,8 @@ pub(crate) struct OverlayFile {
     pub(crate) serial: Option<u64>,
     /// Serial number of the file's overlay.
     pub(crate) overlay: u64,
+    /// True for a directory.
+    pub(crate) is_dir: bool,
     /// State of the file. A thread that takes this lock must already hold the overlay's lock.
     pub(crate) body: RankedMutex<Body>,
 }

@@ -101,7 +101,7 @@ impl Overlay {
         body.take_room(&self.shared.quota, 0, MAX_BYTES)?;
         own(&mut body, maker);
         let overlay_file = self.overlay_file_with(body)?;
-        if overlay_file.is_dir() {
+        if overlay_file.is_dir {
             self.follow_make_dir(&mut state, &path);
         }
         self.put(&mut state, &path, &overlay_file);
@@ -114,7 +114,7 @@ impl Overlay {
         let mut state = locked(&self.state);
         self.write_access(&mut state)?;
         let path = state.path(old)?;
-        if !state.names.get(&path).ok_or_else(|| errno(libc::ENOENT))?.is_dir() {
+        if !state.names.get(&path).ok_or_else(|| errno(libc::ENOENT))?.is_dir {
             return Err(errno(libc::ENOTDIR));
         }
         if state.has_entries(&path) {
@@ -146,7 +146,7 @@ impl Overlay {
                 // A link is not a save; a tree is replaced by rename.
                 return Err(errno(libc::EINVAL));
             }
-            if overlay_file.is_dir() {
+            if overlay_file.is_dir {
                 return Err(errno(libc::EPERM));
             }
             let overlay_file = if self.is_tree(&state, &overlay_file) {
@@ -174,7 +174,7 @@ impl Overlay {
         let mut state = locked(&self.state);
         self.write_access(&mut state)?;
         let path = state.path(old)?;
-        if state.names.get(&path).is_some_and(|file| file.is_dir()) {
+        if state.names.get(&path).is_some_and(|file| file.is_dir) {
             return Err(errno(libc::EISDIR));
         }
         self.take(&mut state, &path).map(drop).ok_or_else(|| errno(libc::ENOENT))
@@ -216,7 +216,7 @@ impl Overlay {
             if is_below(&new_name, &name) || how == Renaming::Exchange && is_below(&name, &new_name) {
                 return Err(errno(libc::EINVAL));
             }
-            match (how, old.is_dir(), there.map(|there| there.is_dir())) {
+            match (how, old.is_dir, there.map(|there| there.is_dir)) {
                 (Renaming::Over, true, Some(false)) => return Err(errno(libc::ENOTDIR)),
                 (Renaming::Over, false, Some(true)) => return Err(errno(libc::EISDIR)),
                 (Renaming::Over, _, Some(true)) if state.has_entries(&new_name) => {
@@ -225,8 +225,7 @@ impl Overlay {
                 _ => {}
             }
             // `tree.yaml` must be a text.
-            if becomes.as_ref().and_then(|becomes| state.names.get(becomes)).is_some_and(|file| file.is_dir())
-            {
+            if becomes.as_ref().and_then(|becomes| state.names.get(becomes)).is_some_and(|file| file.is_dir) {
                 return Err(errno(libc::EINVAL));
             }
             let renamed = [Some(old), there.filter(|_| how == Renaming::Exchange)];

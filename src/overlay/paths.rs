@@ -11,7 +11,7 @@ use std::sync::Arc;
 use seekable::error::{Result, errno};
 use seekable::sync::locked;
 
-use crate::overlay::file::{Backing, OverlayFile, now};
+use crate::overlay::file::{OverlayFile, now};
 use crate::overlay::{OverlayState, is_reserved};
 
 /// Maximum length of a name, and of a path, in bytes.
@@ -37,13 +37,6 @@ impl NewName<'_> {
     fn may_be_given(&self) -> Result<()> {
         self.refuse_reserved()?;
         if self.name.len() > MAX_NAME { Err(errno(libc::ENAMETOOLONG)) } else { Ok(()) }
-    }
-}
-
-impl OverlayFile {
-    /// True for a directory.
-    pub(crate) fn is_dir(&self) -> bool {
-        matches!(locked(&self.body).backing, Backing::Directory)
     }
 }
 

@@ -182,7 +182,7 @@ impl Vfs {
                 }
                 _ => return Err(errno(libc::ENOTDIR)),
             },
-            Inode::OverlayFile(entry, dir) if dir.is_dir() => {
+            Inode::OverlayFile(entry, dir) if dir.is_dir => {
                 (Ino::UNKNOWN, DirNames::Mirrored(Mirrored::of_made(entry, dir)?))
             }
             _ => return Err(errno(libc::ENOTDIR)),

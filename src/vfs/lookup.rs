@@ -115,7 +115,7 @@ impl Vfs {
                 confirm_content(&held, &view)?;
                 self.find_view(&ViewDir { entry, mounted, view: Some(view) }, held, name)
             }
-            Inode::OverlayFile(entry, dir) if dir.is_dir() => {
+            Inode::OverlayFile(entry, dir) if dir.is_dir => {
                 let overlay = entry.lazy_overlay()?.overlay_of(&dir)?;
                 let file = overlay.lookup(NewName { dir: Some(&dir), name })?;
                 Ok(Inode::of_overlay_file(entry, file).into())

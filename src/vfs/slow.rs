@@ -71,7 +71,7 @@ impl Vfs {
             return Some(Delay { file: queue_of(entry, asked), stalling: Some(stalling) });
         }
         let mut path = Vec::new();
-        let is_made_dir = matches!(&node, Inode::OverlayFile(_, overlay_file) if overlay_file.is_dir());
+        let is_made_dir = matches!(&node, Inode::OverlayFile(_, overlay_file) if overlay_file.is_dir);
         let mounted = match (&node, &entry.class) {
             (Inode::View(_, mounted, view), _) => {
                 path = view.path();

@@ -311,7 +311,7 @@ impl Vfs {
                 let overlay = self.overlay(&entry)?.ok_or_else(|| errno(libc::EROFS))?;
                 (entry, overlay, None)
             }
-            Inode::OverlayFile(entry, dir) if dir.is_dir() => {
+            Inode::OverlayFile(entry, dir) if dir.is_dir => {
                 let overlay = entry.lazy_overlay()?.overlay_of(&dir)?;
                 (entry, overlay, Some(dir))
             }

@@ -106,7 +106,7 @@ mod tests {
     fn what_is_encoded_is_decoded_to_the_same_bytes() {
         let cache = Arc::new(Cache::new(1 << 20));
         for len in [1, 1000, 300_000] {
-            let bytes: Vec<u8> = (0..len).map(|n: u32| (n * n / 7) as u8).collect();
+            let bytes: Vec<u8> = (0..len).map(|n: u32| (n.wrapping_mul(n) / 7) as u8).collect();
             for codec in Codec::ALL.into_iter().filter(|codec| codec.is_encoded()) {
                 let mut stored = Vec::new();
                 encode(codec, &Borrowed(&bytes), 4096, &mut stored, &|_| {}).unwrap();
