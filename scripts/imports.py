@@ -23,7 +23,7 @@ LAYERS = {
     "crates/asdf-remote/src": None,
     "crates/asdf-views/src": "info format views parquet picture",
     "crates/asdf-file/src": "edit asdf container generated array folder history time",
-    "crates/asdf-tree/src": "product yaml limits",
+    "crates/asdf-tree/src": "product schema yaml limits",
     "crates/seekable/src": "codec decode cache content source user_dirs workers sync per_process error",
 }
 

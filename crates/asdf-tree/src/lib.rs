@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | [`yaml`] | the events of a text: from libyaml, or from our own reader for common YAML; the [document](yaml::document) that they make; scalars by the rules of Python asdf; [changes](yaml::assign) of a text that keep its comments | know ASDF |
 //! | [`limits`] | what one tree may cost | |
+//! | [`schema`] | whether the nodes of a tree fit the schemas of their tags | |
 //! | [`product`] | where the trees of known products have instrument, filter, date and other facts | |
 //!
 //! ```
@@ -21,4 +22,5 @@
 
 pub mod limits;
 pub mod product;
+pub mod schema;
 pub mod yaml;

@@ -160,6 +160,16 @@ impl Document {
         self.fault.as_ref()
     }
 
+    /// Returns the offset of the first node after one and all within it, or of the end of the text.
+    pub(crate) fn end_offset(&self, id: Id) -> u64 {
+        self.nodes.get(self.end(id).index()).map_or(self.text.len() as u64, |next| u64::from(next.at))
+    }
+
+    /// Returns the length of the text, in bytes.
+    pub(crate) fn text_len(&self) -> usize {
+        self.text.len()
+    }
+
     /// Returns the memory of the document, in bytes.
     pub fn weight(&self) -> u64 {
         let nodes = self.nodes.capacity() * size_of::<Node>();

@@ -37,7 +37,7 @@ pub const ROOT: Option<PathId> = None;
 
 impl Paths {
     /// Adds a step to a path; `None` if there are too many paths.
-    pub(super) fn add(&mut self, parent: Option<PathId>, step: Step) -> Option<PathId> {
+    pub(crate) fn add(&mut self, parent: Option<PathId>, step: Step) -> Option<PathId> {
         let id = PathId(u32::try_from(self.steps.len()).ok()?);
         self.steps.push((parent, step));
         Some(id)
