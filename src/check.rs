@@ -11,6 +11,7 @@ use asdf_access::library::check::Findings;
 use asdf_access::named::Servers;
 use asdf_access::options::RemoteOptions;
 use asdf_file::container::{Context, Defect, Severity};
+use asdf_tree::schema::Schemas;
 use seekable::cache::Cache;
 use seekable::error::{Error, Kind, Result, in_json, one_line};
 use seekable::source::BufferedSource;
@@ -69,6 +70,8 @@ pub(crate) struct How<'a> {
     pub quiet: bool,
     /// The options for files on servers.
     pub remote: &'a RemoteOptions,
+    /// The schemas that the trees must fit; `None` for no schemas.
+    pub schemas: Option<&'a Arc<Schemas>>,
 }
 
 /// Checks the files, including those in directories, and prints their defects. Returns the worst verdict.
@@ -77,13 +80,13 @@ pub(crate) struct How<'a> {
 ///
 /// The output can't be written.
 pub(crate) fn run(files: &[PathBuf], how: How<'_>, out: &mut dyn Write) -> io::Result<Status> {
-    let How { json, quiet, remote } = how;
+    let How { json, quiet, remote, schemas } = how;
     let servers = servers(remote);
     let files = FilesToRead::new(files.iter().cloned(), &servers);
     let progress = Progress::new(quiet);
     let mut summary = Summary::default();
     for found in files {
-        let Some(report) = report_on(&found, &progress) else {
+        let Some(report) = report_on(&found, schemas, &progress) else {
             summary.passed_over += 1;
             continue;
         };
@@ -157,10 +160,10 @@ fn servers(options: &RemoteOptions) -> Servers {
 }
 
 /// Checks one file. Returns `None` if it is not a file to check.
-fn report_on(found: &Found, progress: &Progress) -> Option<Report> {
+fn report_on(found: &Found, schemas: Option<&Arc<Schemas>>, progress: &Progress) -> Option<Report> {
     let mut report = Report::new(found.label());
     let mut findings = Findings::default();
-    let result = open(found).and_then(|file| file.check_into(&mut findings, progress));
+    let result = open(found, schemas).and_then(|file| file.check_into(&mut findings, progress));
     report.blocks = findings.blocks;
     report.defects = findings.defects;
     let result = match result {
@@ -185,7 +188,8 @@ fn report_on(found: &Found, progress: &Progress) -> Option<Report> {
     Some(report)
 }
 
-fn open(found: &Found) -> Result<library::File> {
-    let context = Context::new(Arc::new(Cache::new(CACHE_BUDGET)));
+fn open(found: &Found, schemas: Option<&Arc<Schemas>>) -> Result<library::File> {
+    let schemas = schemas.cloned();
+    let context = Context { schemas, ..Context::new(Arc::new(Cache::new(CACHE_BUDGET))) };
     library::File::of_source(Arc::new(BufferedSource::new(found.open()?)), &context)
 }

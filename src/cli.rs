@@ -36,6 +36,7 @@ use std::sync::Arc;
 use action::{ACTION, Action};
 use asdf_access::files::Found;
 use asdf_access::named;
+use asdf_access::options::Options;
 use asdf_file::container::{Container, Context};
 use asdf_file::edit::context::Validation;
 use asdf_views::format;
@@ -167,6 +168,8 @@ struct Arguments {
     undo: bool,
 
     /// Read each FILE completely, or each file of a known format in a directory, and report damage, without mounting
+    ///
+    /// With -o schemas=DIR, nodes of the tree that do not fit the schemas below DIR are damage, too.
     #[arg(long, help_heading = CHECK, group = ACTION)]
     check: bool,
 
@@ -383,13 +386,13 @@ fn act(action: Action, mut arguments: Arguments) -> Result<u8> {
             let near = arguments.near;
             arguments.catalog.run(arguments.paths, options, near, arguments.many.jobs, arguments.quiet)
         }
-        Action::Edit => revise::edit(only(paths)?, &revise::context(&options), arguments.dry_run),
+        Action::Edit => revise::edit(only(paths)?, &revise::context(&options)?, arguments.dry_run),
         Action::SetTree => {
             if arguments.force {
                 options.edit.validation = Validation::Warn;
             }
             let Some(tree) = &arguments.set_tree else { return Err(usage("--set-tree needs a TREE")) };
-            revise::set_tree(tree, only(paths)?, &revise::context(&options), arguments.dry_run)
+            revise::set_tree(tree, only(paths)?, &revise::context(&options)?, arguments.dry_run)
         }
         Action::Search => {
             arguments.search.run(paths, &options, arguments.near, arguments.many.jobs, arguments.json)
@@ -417,8 +420,7 @@ fn act(action: Action, mut arguments: Arguments) -> Result<u8> {
         }
         Action::Check => {
             let files = at_least_one(paths, "--check needs at least one FILE")?;
-            let how = check::How { json: arguments.json, quiet: arguments.quiet, remote: &options.remote };
-            check_files(files, how)
+            check_files(files, &arguments, &options)
         }
         Action::Repair => {
             repair::run(paths, arguments.remake.output.as_deref(), &options, arguments.json, arguments.quiet)
@@ -479,12 +481,25 @@ fn only(paths: &[PathBuf]) -> Result<&Path> {
 }
 
 /// Checks each file and prints its defects; the worst verdict is the exit status.
-fn check_files(files: &[PathBuf], how: check::How<'_>) -> Result<u8> {
-    check::run(files, how, &mut std::io::stdout().lock()).map(status_of).or_else(|error| {
-        // Status 1 would mean that a file is damaged.
-        complain(&format!("can't write the report: {}", Error::from(error)));
+fn check_files(files: &[PathBuf], arguments: &Arguments, options: &Options) -> Result<u8> {
+    // Status 1 would mean that a file is damaged.
+    let unreadable = |message: &str| {
+        complain(message);
         Ok(exit::UNREADABLE)
-    })
+    };
+    let schemas = match options.read_schemas() {
+        Ok(schemas) => schemas,
+        Err(error) => return unreadable(&error.to_string()),
+    };
+    let how = check::How {
+        json: arguments.json,
+        quiet: arguments.quiet,
+        remote: &options.remote,
+        schemas: schemas.as_ref(),
+    };
+    check::run(files, how, &mut std::io::stdout().lock())
+        .map(status_of)
+        .or_else(|error| unreadable(&format!("can't write the report: {}", Error::from(error))))
 }
 
 /// Builds the seek tables of each file; the worst verdict is the exit status.

@@ -20,7 +20,7 @@ const EVERYWHERE: [&str; 2] = ["verbose", "quiet"];
 /// The options after `-o` that change what `--ls`, `--cat` and `--extract` show, besides those for servers.
 const READING: [&str; 5] = ["views", "verify", "external", "cache", "index-cache"];
 /// The options after `-o` that change a save.
-const SAVING: [&str; 3] = ["validate", "padding", "history"];
+const SAVING: [&str; 4] = ["validate", "schemas", "padding", "history"];
 
 /// The requested action. Each one except [`Action::Mount`] is the option of its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ValueEnum)]
@@ -110,8 +110,8 @@ impl Action {
             | Self::Catalog
             | Self::Search
             | Self::Get
-            | Self::Check
             | Self::Repair => options::REMOTE.to_vec(),
+            Self::Check => [&["schemas"], &options::REMOTE[..]].concat(),
             Self::Repack => [&["padding"][..], &options::REMOTE].concat(),
             Self::Edit | Self::SetTree | Self::Set | Self::Unset | Self::Filter | Self::Undo => {
                 SAVING.to_vec()

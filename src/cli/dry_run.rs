@@ -53,7 +53,7 @@ pub(super) fn plan_in_mount(
     context: &EditContext,
 ) -> std::result::Result<Planned, Refusal> {
     mount.may_replace_tree(before).map_err(Refusal::Failed)?;
-    Editor::check_beside(target, text, &TextVersion::of_bytes(before), context.options.validation)
+    Editor::check_beside(target, text, &TextVersion::of_bytes(before), context)
 }
 
 fn report_planned(

@@ -232,7 +232,7 @@ pub(super) fn undo(
     quiet: bool,
 ) -> Result<u8> {
     let wanted = wanted_save(number)?;
-    let context = revise::context(options);
+    let context = revise::context(options)?;
     if let [file] = files {
         return undo_one(file, wanted, &context, quiet);
     }

@@ -128,7 +128,7 @@ impl ManyArguments {
         form: ReportForm,
         make: &MakeTree<'_>,
     ) -> Result<u8> {
-        let context = revise::context(options);
+        let context = revise::context(options)?;
         let change = Change { context: &context, program, dry_run: form.dry_run, make };
         let mut counts = [0_u64; 3];
         let mut status = exit::OK;

@@ -368,7 +368,10 @@ fn what_was_done(recovered: &Recovered) -> Vec<String> {
 }
 
 /// Returns the context for saves with these options.
-pub(super) fn context(options: &Options) -> EditContext {
+///
+/// # Errors
+/// The schemas can't be read.
+pub(super) fn context(options: &Options) -> Result<EditContext> {
     let history = options.history.then(|| History::open(None));
     let history = history.and_then(|opened| {
         let log = |error: &Error| {
@@ -379,7 +382,8 @@ pub(super) fn context(options: &Options) -> EditContext {
         };
         opened.inspect_err(log).ok().map(Arc::new)
     });
-    EditContext { options: options.edit, history, ..EditContext::default() }
+    let schemas = options.read_schemas()?;
+    Ok(EditContext { options: options.edit, history, schemas, ..EditContext::default() })
 }
 
 /// Finds the file at a path, and holds its directory. The path must not be resolved again: another user may have

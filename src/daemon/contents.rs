@@ -86,7 +86,8 @@ pub(super) fn open_tree(plan: &MountPlan) -> Result<(Adapter, Served)> {
     let has_local = sources.iter().any(|source| matches!(source, Named::Local(_)));
     if has_local && !plan.options.read_only {
         let history = options.history.clone();
-        let context = EditContext { options: plan.options.edit, history, ..EditContext::default() };
+        let schemas = plan.options.read_schemas()?;
+        let context = EditContext { options: plan.options.edit, history, schemas, ..EditContext::default() };
         options.edits = Some(Arc::new(context));
     }
     count_writes();

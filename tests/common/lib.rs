@@ -37,6 +37,7 @@ pub mod mount;
 pub mod namespace;
 pub mod place;
 pub mod python;
+pub mod schemas;
 #[path = "../../crates/asdf-remote/src/tests/server.rs"]
 pub mod server;
 pub mod sim;

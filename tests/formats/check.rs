@@ -7,6 +7,7 @@ use std::process::{Command, Output};
 
 use common::asdf::{AsdfBuilder, Block, Index};
 use common::encode::Encoding;
+use common::schemas::package;
 
 fn check(folder: &Path, arguments: &[&OsStr]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_asdf-mount"));
@@ -358,4 +359,61 @@ fn arrays_that_repeat_an_element_endlessly_are_not_compared() {
         text.contains("@@ arrays/short.npy @@") && text.contains("1000 of 1000 elements differ"),
         "{text}"
     );
+}
+
+/// A tree with a node that has a schema.
+fn product(node: &str) -> String {
+    format!(
+        "#ASDF 1.0.0\n#ASDF_STANDARD 1.6.0\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\n\
+         product: !<asdf://x.org/tags/product-1.0.0> {node}\n...\n"
+    )
+}
+
+const SCHEMA: &str =
+    "title: A product\nproperties: {telescope: {title: The telescope, enum: [ROMAN]}}\nrequired: [time]\n";
+
+#[test]
+fn nodes_that_break_the_schemas_of_a_package_are_told_with_the_rule() {
+    let folder = tempfile::tempdir().unwrap();
+    package(folder.path(), "asdf://x.org/tags/product-1.0.0", SCHEMA);
+    let checked = |node: &str, schemas: &str| {
+        std::fs::write(folder.path().join("a.asdf"), product(node)).unwrap();
+        let option = format!("schemas={schemas}");
+        let output = check(folder.path(), &["-q", "-o", &option, "a.asdf"].map(OsStr::new));
+        let text = [output.stdout, output.stderr].concat();
+        (output.status.code().unwrap(), String::from_utf8(text).unwrap())
+    };
+    let unknown =
+        "a.asdf: byte 0: note: the schemas have no manifest that names tag:stsci.edu:asdf/core/asdf-1.1.0\n";
+    assert_eq!(checked("{telescope: ROMAN, time: 1}", "package"), (0, unknown.to_owned()));
+    let told = format!(
+        "{unknown}a.asdf: byte 100: damage: line 6, column 10: product: required wants the key \"time\" (schema \
+         \"A product\", asdf://x.org/schemas/product-1.0.0)\na.asdf: byte 147: damage: line 6, column 57: \
+         product/telescope: enum wants [\"ROMAN\"] (schema \"The telescope\", asdf://x.org/schemas/product-1.0.0)\n"
+    );
+    assert_eq!(checked("{telescope: HST}", "package"), (1, told.clone()));
+    // One of several directories, and the directories within a package.
+    std::fs::create_dir_all(folder.path().join("other/schemas")).unwrap();
+    let other = folder.path().join("other/schemas/other.yaml");
+    std::fs::write(&other, "id: asdf://x.org/schemas/other\n").unwrap();
+    let both = "other:package/resources/schemas:package/resources/manifests";
+    assert_eq!(checked("{telescope: HST}", both), (1, told));
+    // A reference that leads nowhere, a file that is not YAML, and a directory without schemas.
+    package(folder.path(), "asdf://x.org/tags/product-1.0.0", "properties: {telescope: {$ref: none-1.0}}\n");
+    let (status, told) = checked("{telescope: HST}", "package");
+    assert!(
+        status == 2 && told.contains("not read: line 6, column 57: product/telescope: it can't be checked: "),
+        "{told}"
+    );
+    assert!(
+        told.contains("$ref: none-1.0 leads nowhere, in ") && told.contains("product-1.0.0.yaml"),
+        "{told}"
+    );
+    assert_eq!(checked("{time: 1}", "package").0, 0);
+    std::fs::write(&other, "id: [").unwrap();
+    let (status, told) = checked("{time: 1}", "package:other");
+    assert!(status == 2 && told.contains("other.yaml: not valid YAML"), "{told}");
+    std::fs::remove_file(&other).unwrap();
+    let (status, told) = checked("{time: 1}", "package:other");
+    assert!(status == 2 && told.contains("other: has no schemas: name a directory"), "{told}");
 }

@@ -22,6 +22,7 @@
 //! | `object_store` | objects in a bucket, mounted, changed, and asked for with a wrong key | moto, a server of S3 |
 //! | `preview` | pictures of arrays | numpy, by the documented formula |
 //! | `rare` | files and texts of `written_by_python`, `doubtful` and `saved` | Python asdf 5.2; only with `scripts/test --all` |
+//! | `schemas` | none: random edits of a tree, checked by the schemas of packages | the validator of Python asdf |
 //! | `tables` | tables of random columns | the original columns, through pyarrow and DuckDB |
 
 #![allow(clippy::unwrap_used)] // a test fails by panicking
@@ -45,6 +46,7 @@ mod refs;
 mod repacked;
 mod repaired;
 mod saved;
+mod schemas;
 mod shared_fixtures;
 mod tables;
 mod written_by_python;

@@ -1,6 +1,7 @@
-//! Comparisons with asdf 5.2, the last version whose checksums are of the decoded bytes. `scripts/test --all` runs them.
+//! Comparisons with asdf 5.2, the last version whose checksums are of the decoded bytes, and longer ones.
+//! `scripts/test --all` runs them.
 
-use crate::{doubtful, saved, written_by_python};
+use crate::{doubtful, saved, schemas, written_by_python};
 use common::mount::{Mounted, fresh_folder};
 use common::python::{old_python, python, run};
 
@@ -25,4 +26,9 @@ fn what_an_older_python_reads_of_a_damaged_file_is_shown_or_an_error() {
 #[test]
 fn what_both_pythons_open_as_the_same_data_is_saved_and_nothing_else() {
     saved::compare(&[python(), old_python()]);
+}
+
+#[test]
+fn schemas_forbid_in_a_thousand_trees_what_they_forbid_in_python() {
+    schemas::compare(1000, 2);
 }

@@ -42,7 +42,7 @@ fn head(standard: &str, lines: &str) -> String {
 fn write(path: &Path, variant: &Variant) -> bool {
     let (old, new) = (head(&variant.standard, &variant.was), head(&variant.standard, &variant.lines));
     let sizes: Vec<u64> = BLOCKS.iter().map(|block| block.len() as u64).collect();
-    let accepted = check(new.as_bytes(), &Old::of(old.as_bytes()), &sizes, Validation::Strict);
+    let accepted = check(new.as_bytes(), &Old::of(old.as_bytes(), None), &sizes, Validation::Strict);
     let text = accepted.as_ref().map_or(new.as_bytes(), |accepted| &accepted.text);
     let blocks = BLOCKS.map(|block| Block::new(block.to_vec()));
     fs::write(path, AsdfBuilder::new().head(text).no_tree().blocks(blocks).build().bytes).unwrap();

@@ -16,10 +16,13 @@ mod system;
 mod values;
 
 use std::collections::BTreeSet;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
+use std::sync::Arc;
 
 use asdf_file::edit::context::{EditOptions, Validation};
+use asdf_tree::schema::Schemas;
 use asdf_views::format::view_names;
 use list::{ListedOption, split};
 pub use names::{KnownOption, all};
@@ -127,6 +130,8 @@ pub struct Options {
     pub history: bool,
     /// `validate=` and `padding=`: how an edited tree is validated and saved.
     pub edit: EditOptions,
+    /// `schemas=`: the directories with the schemas that trees must fit, separated by colons.
+    pub schemas: Vec<PathBuf>,
     /// `ro`: the mount is read-only; otherwise it is writable if the source is.
     pub read_only: bool,
     /// `timeout=`: the mount ends after this many seconds without a request.
@@ -164,6 +169,7 @@ impl Default for Options {
             index_cache: true,
             history: true,
             edit: EditOptions::default(),
+            schemas: Vec::new(),
             read_only: false,
             timeout: None,
             remount: false,
@@ -210,6 +216,14 @@ impl Options {
             }
         }
         Ok(options)
+    }
+
+    /// Reads the schemas of `schemas=`; `None` without it.
+    ///
+    /// # Errors
+    /// The schemas can't be read, or there are none.
+    pub fn read_schemas(&self) -> Result<Option<Arc<Schemas>>> {
+        if self.schemas.is_empty() { Ok(None) } else { Schemas::read(&self.schemas).map(Arc::new).map(Some) }
     }
 
     fn set(&mut self, item: &ListedOption) -> Result<()> {
@@ -345,6 +359,10 @@ impl Options {
             "views" => self.views = views(value)?,
             "verify" | "external" | "index-cache" | "history" | "validate" => {
                 return self.take_choice(known, value);
+            }
+            "schemas" => {
+                let names = value.split(|byte| *byte == b':').filter(|name| !name.is_empty());
+                self.schemas = names.map(|name| PathBuf::from(OsStr::from_bytes(name))).collect();
             }
             "fsname" => self.fsname = Some(text(name, value, "a name")?),
             "subtype" if value != SUBTYPE.as_bytes() => {

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use asdf_tree::product::FileSummary;
+use asdf_tree::schema::Schemas;
 use asdf_tree::yaml::document::Document;
 use seekable::cache::Cache;
 use seekable::content::Content;
@@ -41,6 +42,8 @@ pub struct Context {
     pub spares_requests: bool,
     /// The time for which a host that did not answer is not asked for other files.
     pub silence: Duration,
+    /// The schemas by which a check examines trees; `None` for no schemas.
+    pub schemas: Option<Arc<Schemas>>,
 }
 
 /// The time for which a host that did not answer is not asked again, outside of tests.
@@ -49,7 +52,14 @@ const SILENCE: Duration = Duration::from_secs(10);
 impl Context {
     /// Creates a context in which files may only refer to files of their own directory.
     pub fn new(cache: Arc<Cache>) -> Self {
-        Self { cache, reach: Reach::default(), web: None, spares_requests: false, silence: SILENCE }
+        Self {
+            cache,
+            reach: Reach::default(),
+            web: None,
+            spares_requests: false,
+            silence: SILENCE,
+            schemas: None,
+        }
     }
 }
 

@@ -5,6 +5,7 @@
 //! | `requests` | the system calls with which programs write files |
 //! | `commit` | when a save is attempted |
 //! | `refusals`, `warnings`, `levels` | refused texts, and the messages to the user |
+//! | `schemas` | texts that break the schemas of a package |
 //! | `scratch`, `beside`, `ends`, `leaving` | other files beside `tree.yaml`; the end of a mount |
 //! | `directories` | directories beside `tree.yaml`, as git, jupyter and vim make them |
 //! | `mirror`, `many` | directories of files |
@@ -69,6 +70,7 @@ mod refusals;
 mod remote;
 mod requests;
 mod room;
+mod schemas;
 mod scratch;
 mod shared;
 mod unshared;

@@ -35,7 +35,7 @@ pub struct OpenOptions {
 
 impl OpenOptions {
     /// Parses options as they are written after `-o` on the command line: `cache=SIZE`, `index-cache=off`,
-    /// `external=anywhere`, `validate=`, `padding=`, `history=off` and those for servers. Options that concern
+    /// `external=anywhere`, `validate=`, `schemas=`, `padding=`, `history=off` and those for servers. Options that concern
     /// only a mount have no effect.
     ///
     /// # Errors
@@ -45,7 +45,7 @@ impl OpenOptions {
     }
 
     fn of(options: &Options) -> Result<Self> {
-        let context = context(options);
+        let context = Context { schemas: options.read_schemas()?, ..context(options) };
         let servers = Arc::new(Servers::new(&options.remote, &context.cache));
         Ok(Self { context, servers, edit: options.edit, has_history: options.history })
     }
@@ -73,7 +73,8 @@ impl OpenOptions {
         let history = self.has_history.then(|| History::open(None));
         // A state directory that can't be used is no reason to refuse a save.
         let history = history.and_then(|opened| opened.inspect_err(|error| tracing::info!("{error}")).ok());
-        EditContext { options: self.edit, history: history.map(Arc::new), ..EditContext::default() }
+        let schemas = self.context.schemas.clone();
+        EditContext { options: self.edit, history: history.map(Arc::new), schemas, ..EditContext::default() }
     }
 }
 

@@ -82,6 +82,11 @@ pub const TABLE: &[Row] = &[
          disable validation [strict]",
     ),
     row(
+        "schemas=DIR:...",
+        "check each saved tree, and with --check each file, by the schemas and manifests below these directories, such as \
+         those of Python packages [none]",
+    ),
+    row(
         "padding=SIZE",
         "free space to reserve after a tree that has grown, with suffix K, M or G [a tenth of it, at least \
          4K]",
@@ -224,6 +229,7 @@ mod tests {
             "URL" => "http://localhost:9000",
             "SECONDS" => "7",
             "DIR,SIZE" => "/var/cache/a,2G",
+            "DIR:..." => "/a:/b",
             word => word,
         });
         fitting.map(|value| format!("{}={value}", known.name)).collect()

@@ -2,14 +2,17 @@
 
 use std::collections::BTreeMap;
 
+use asdf_tree::limits::MAX_NOTES;
+use asdf_tree::schema::{Schemas, remove_explained};
 use asdf_tree::yaml::document::Document;
+use asdf_tree::yaml::event::START;
 use asdf_tree::yaml::survey::{self, nodes};
 use seekable::error::{Kind, Result};
 
 use super::defect::AsdfDefect;
 use super::ndarray::{self, Ndarray};
 use super::stored::StoredFile;
-use crate::container;
+use crate::container::{self, Severity};
 
 /// Maximum number of missing blocks reported.
 const MAX_MISSING: usize = 100;
@@ -47,4 +50,30 @@ pub(crate) fn tree(file: &StoredFile, document: Result<&Document>) -> Result<Vec
     let last = blocks.checked_sub(1);
     let defect = |(block, offset)| AsdfDefect::MissingBlock { block, last }.at(offset, None);
     Ok(missing.into_iter().map(defect).collect())
+}
+
+/// Checks that the nodes of a tree fit the schemas of their tags. Tags without a schema are noted.
+pub(crate) fn schemas(document: &Document, schemas: &Schemas) -> Vec<container::Defect> {
+    let mut checked = schemas.check(document);
+    remove_explained(&mut checked.violations);
+    let defect = |severity, offset, what| container::Defect { severity, offset, block: None, what };
+    let mut cursor = document.cursor(START);
+    let mut defects = Vec::new();
+    for violation in checked.violations.iter().take(MAX_NOTES) {
+        let severity = if violation.unchecked { Severity::Unread } else { Severity::Damage };
+        let what = format!("{}: {}", cursor.mark(violation.at), violation.what);
+        defects.push(defect(severity, violation.at, what));
+    }
+    let more = checked.violations.len().saturating_sub(MAX_NOTES);
+    let after = checked.violations.last().map_or(0, |last| last.at);
+    if more > 0 {
+        defects.push(defect(Severity::Damage, after, format!("{more} more nodes do not fit the schemas")));
+    }
+    if let Some(tag) = checked.unknown_tags.first() {
+        let count = checked.unknown_tags.len();
+        let what = format!("the schemas have no manifest that names {}", tag.escape_debug());
+        let others = if count > 1 { format!(", nor {} other tags", count - 1) } else { String::new() };
+        defects.push(defect(Severity::Note, 0, what + &others));
+    }
+    defects
 }

@@ -155,6 +155,11 @@ impl Container for AsdfFile {
         // The search for arrays gets the same document.
         let document = self.document();
         let mut defects = check::tree(self, document.as_deref().map_err(Clone::clone))?;
+        if let (Some(schemas), Ok(document)) = (&self.context.schemas, &document)
+            && document.fault().is_none()
+        {
+            defects.extend(check::schemas(document, schemas));
+        }
         for omission in &arrays::surveyed(self)?.defects {
             // A missing block is damage, and told once.
             if defects.iter().all(|defect| defect.offset != omission.offset) {

@@ -6,7 +6,9 @@
 //! newline, `...`) are restored. Everything else is saved byte for byte.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
+use asdf_tree::schema::Schemas;
 use asdf_tree::yaml::event::Mark;
 use asdf_tree::yaml::survey::{self, TextSample};
 
@@ -61,6 +63,7 @@ pub struct Old {
     is_utf8: bool,
     unreadable: bool,
     facts: Result<TreeFacts, Box<survey::Broken>>,
+    schemas: Option<Arc<Schemas>>,
 }
 
 /// A text that may be saved.
@@ -77,12 +80,18 @@ pub struct Accepted<'n> {
 }
 
 impl Old {
-    /// Surveys the saved text, which is the whole head of the file.
-    pub fn of(text: &[u8]) -> Self {
-        Self::with_facts(text, facts(text, None))
+    /// Surveys the saved text, which is the whole head of the file. Its nodes and those of later texts are checked by
+    /// the schemas, too.
+    pub fn of(text: &[u8], schemas: Option<Arc<Schemas>>) -> Self {
+        let facts = facts(text, None, schemas.as_deref());
+        Self::with_facts(text, facts, schemas)
     }
 
-    fn with_facts(text: &[u8], facts: Result<TreeFacts, Box<survey::Broken>>) -> Self {
+    fn with_facts(
+        text: &[u8],
+        facts: Result<TreeFacts, Box<survey::Broken>>,
+        schemas: Option<Arc<Schemas>>,
+    ) -> Self {
         let prologue = Prologue::of(text);
         let ends = [prologue.comments_end]
             .into_iter()
@@ -96,6 +105,7 @@ impl Old {
             is_utf8: std::str::from_utf8(text).is_ok(),
             unreadable: prologue.has_tree(text) && prologue.unreadable(text).is_some(),
             facts,
+            schemas,
         }
     }
 
@@ -121,9 +131,9 @@ pub fn check<'n>(
     let mut next = None;
     if level != Validation::Off {
         let before = old.facts.as_ref().ok().map(|facts| &facts.survey.sample);
-        let facts = facts(draft.text, before);
+        let facts = facts(draft.text, before, old.schemas.as_deref());
         let judgement = meaning::problems(&draft, &facts, old, blocks);
-        next = Some(Old::with_facts(draft.text, facts));
+        next = Some(Old::with_facts(draft.text, facts, old.schemas.clone()));
         let mut faults = judgement.problems;
         if level == Validation::Strict {
             refuse(new, std::mem::take(&mut faults))?;
@@ -156,12 +166,16 @@ fn first_warnings(text: &[u8], faults: Vec<Fault>) -> Vec<Problem> {
 }
 
 /// Surveys a whole text, and finds what it lost compared with the text `before`.
-fn facts(text: &[u8], before: Option<&TextSample>) -> Result<TreeFacts, Box<survey::Broken>> {
+fn facts(
+    text: &[u8],
+    before: Option<&TextSample>,
+    schemas: Option<&Schemas>,
+) -> Result<TreeFacts, Box<survey::Broken>> {
     let standard = Prologue::of(text).standard.and_then(|line| {
         let words = prologue::words(&text[line]);
         words.get(1).and_then(|word| std::str::from_utf8(word).ok())
     });
-    TreeFacts::of(text, standard, before)
+    TreeFacts::of(text, standard, before, schemas)
 }
 
 /// A text that is checked.

@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
+use asdf_tree::schema::Schemas;
 use seekable::error::{Error, Kind, Result};
 use seekable::source::storage::{HeldDir, Rights, Storage, System};
 use seekable::source::{FileSource, SourceVersion};
@@ -136,6 +137,8 @@ pub struct EditContext {
     pub limits: DeviceLimits,
     /// The history, which keeps the texts that saves replace.
     pub history: Option<Arc<History>>,
+    /// The schemas that a saved tree must fit; `None` for no schemas.
+    pub schemas: Option<Arc<Schemas>>,
 }
 
 /// Methods of saving that a device does not support, so that no save tries them again. Clones share the set.

@@ -8,6 +8,7 @@ use std::cell::OnceCell;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
+use asdf_tree::schema::Schemas;
 use seekable::cache::Cache;
 use seekable::error::{Error, Kind, Result};
 use seekable::source::storage::System;
@@ -34,6 +35,7 @@ const LARGE: usize = 1 << 20;
 pub struct Editor {
     file: Target,
     validation: Validation,
+    schemas: Option<Arc<Schemas>>,
     options: SaveOptions,
     /// The version of the text in the file, and what the check of a new text needs to know of that text.
     old: Option<(TextVersion, Old)>,
@@ -73,6 +75,7 @@ impl Editor {
         Ok(Self {
             file,
             validation: context.options.validation,
+            schemas: context.schemas.clone(),
             options: SaveOptions { padding: context.options.padding, only: None },
             old: None,
             notices,
@@ -99,7 +102,8 @@ impl Editor {
     fn checked<'t>(&mut self, text: &'t [u8]) -> std::result::Result<Accepted<'t>, Refusal> {
         let head = self.file()?.layout()?.head;
         if self.old.as_ref().is_none_or(|(known, _)| *known != head) {
-            self.old = Some((head, Old::of(&self.file()?.head()?)));
+            let text = self.file()?.head()?;
+            self.old = Some((head, Old::of(&text, self.schemas.clone())));
         }
         let blocks = SizedBlocks::of(self.file()?)?;
         let Some((_, old)) = &self.old else {
@@ -116,7 +120,7 @@ impl Editor {
         target: &SaveTarget,
         text: &[u8],
         base: &TextVersion,
-        validation: Validation,
+        edits: &EditContext,
     ) -> std::result::Result<Planned, Refusal> {
         let context = Context::new(Arc::new(Cache::with_threads(0, 1)));
         let file = StoredFile::open(target.open()?, &context)?;
@@ -128,7 +132,8 @@ impl Editor {
         }
         let count = file.block_count()?;
         let blocks = SizedBlocks { file, count, error: OnceCell::new() };
-        let Accepted { text, restored, warnings, .. } = blocks.check(text, &Old::of(&old), validation)?;
+        let old = Old::of(&old, edits.schemas.clone());
+        let Accepted { text, restored, warnings, .. } = blocks.check(text, &old, edits.options.validation)?;
         Ok(Planned { text: text.into_owned(), way: None, restored, warnings })
     }
 

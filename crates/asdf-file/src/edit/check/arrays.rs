@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use asdf_tree::limits::MAX_NOTES;
+use asdf_tree::schema::{Schemas, Violation};
 use asdf_tree::yaml::event::Mark;
 use asdf_tree::yaml::read::each_event_in;
 use asdf_tree::yaml::survey::{
@@ -24,6 +25,8 @@ pub struct TreeFacts {
     pub arrays: Vec<ArrayNode>,
     /// The faults in nodes of the standard's other types, with their paths.
     pub(super) unfit: Vec<(Option<PathId>, NodeFault)>,
+    /// The nodes that do not fit the schemas of packages.
+    pub(super) violations: Vec<Violation>,
 }
 
 /// An ndarray of a tree.
@@ -43,6 +46,7 @@ impl TreeFacts {
         text: &[u8],
         standard: Option<&str>,
         before: Option<&TextSample>,
+        schemas: Option<&Schemas>,
     ) -> Result<Self, Box<Broken>> {
         let document = match survey::read(&Borrowed(text)) {
             // A text that is too large for a document is still YAML, but for the header line of 2014.
@@ -92,6 +96,7 @@ impl TreeFacts {
                 unfit.push((path, fault));
             }
         })?;
-        Ok(Self { survey, nodes, arrays, unfit })
+        let violations = schemas.map_or_else(Vec::new, |schemas| schemas.check(&document).violations);
+        Ok(Self { survey, nodes, arrays, unfit, violations })
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
+use asdf_tree::schema::remove_explained;
 use asdf_tree::yaml::event::{Failure, Mark};
 use asdf_tree::yaml::survey::{Broken, Paths, Root, Wrong};
 
@@ -164,6 +165,7 @@ impl Comparison<'_> {
         self.arrays(judgement);
         self.unused_blocks(judgement);
         self.other_types(judgement);
+        self.schemas(judgement);
     }
 
     /// Checks that the root is still a mapping with its tag.
@@ -345,6 +347,26 @@ impl Comparison<'_> {
         let too_large = array.extent(size)?.err()?;
         let what = format!("it does not fit in block {n}, which has {size} bytes: {too_large}");
         Some((node.place, what, "correct its shape, datatype, offset or strides"))
+    }
+
+    /// Reports nodes that do not fit the schemas, and did in the old text. Nodes that can't be checked are warnings.
+    fn schemas(&self, judgement: &mut Judgement) {
+        let mut known = OldFaults::default();
+        for violation in self.was.iter().flat_map(|was| &was.violations) {
+            known.add(violation.identity);
+        }
+        let mut new = self.facts.violations.clone();
+        new.retain(|violation| violation.unchecked || !known.remove(violation.identity));
+        remove_explained(&mut new);
+        for violation in new {
+            let to_do = "correct it: software that validates the file refuses it";
+            let fault = self.fault_at(violation.at, violation.what, to_do);
+            if violation.unchecked {
+                judgement.warnings.push(fault);
+            } else {
+                judgement.problems.push(fault);
+            }
+        }
     }
 
     /// Reports faults in nodes of the standard's other types that the old text did not have.

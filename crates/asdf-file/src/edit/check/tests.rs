@@ -30,7 +30,7 @@ fn edited(from: &str, to: &str) -> String {
 }
 
 fn checked<'n>(new: &'n [u8], old: &str, level: Validation) -> Result<Accepted<'n>, Box<Problems>> {
-    check(new, &Old::of(old.as_bytes()), &blocks(), level)
+    check(new, &Old::of(old.as_bytes(), None), &blocks(), level)
 }
 
 /// Returns the problems for which a text is refused, with line and column.
@@ -342,7 +342,7 @@ fn assert_sound(new: &[u8], accepted: &Accepted<'_>, level: Validation) {
 #[allow(clippy::too_many_lines)] // one case after the other, in the order that they happen
 fn no_mutation_panics_and_what_is_accepted_is_sound() {
     let base = base();
-    let old = Old::of(base.as_bytes());
+    let old = Old::of(base.as_bytes(), None);
     let mut state = 5u64;
     let mut random = |below: usize| {
         state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
@@ -416,7 +416,7 @@ fn the_lines_of_many_problems_are_not_all_counted() {
         [PROLOGUE, "--- !core/asdf-1.1.0\n", &(0..count).map(array).collect::<String>(), "...\n"].concat()
     };
     let count = 5_000;
-    let old = Old::of(arrays("source: 0", count).as_bytes());
+    let old = Old::of(arrays("source: 0", count).as_bytes(), None);
     let new = arrays("source: 9", count);
     let refusal = check(new.as_bytes(), &old, &blocks(), Validation::Strict).unwrap_err();
     assert_eq!(refusal.further.len(), MAX_FURTHER);

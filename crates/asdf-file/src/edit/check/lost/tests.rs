@@ -9,7 +9,7 @@ fn text(tree: &str) -> String {
 }
 
 fn checked<'n>(old: &str, new: &'n str, level: Validation) -> Result<Accepted<'n>, Box<Problems>> {
-    check(new.as_bytes(), &Old::of(text(old).as_bytes()), &vec![10, 10], level)
+    check(new.as_bytes(), &Old::of(text(old).as_bytes(), None), &vec![10, 10], level)
 }
 
 /// Returns the warnings with which a tree is saved.
