@@ -28,7 +28,7 @@ const SPAN: u64 = 256 << 10;
 const APART: u64 = 4 << 10;
 /// Both limits for data that are decoded, or that a server sends, in blocks at least this long: such as those of the
 /// rows of a part of an image.
-const SPAN_OF_BLOCKS: u64 = 4 << 20;
+const SPAN_OF_BLOCKS: u64 = 1 << 20;
 const APART_OF_BLOCKS: u64 = 64 << 10;
 
 /// A dimension: its length, and the distance in bytes from one element to the next.
@@ -202,7 +202,15 @@ impl Gather {
         }
         let lowest = if stride > 0 { at } else { at - reach };
         let mut span = vec![0; (reach + self.item) as usize];
-        read_exact_at(&*self.whole, lowest, &mut span)?;
+        if let Err(error) = read_exact_at(&*self.whole, lowest, &mut span) {
+            if count == 1 {
+                return Err(error);
+            }
+            // The damage may be in a gap, or in a later element.
+            let len = self.item as usize;
+            read_exact_at(&*self.whole, at, &mut out[..len])?;
+            return Ok(len);
+        }
         for (index, element) in out[..len].chunks_exact_mut(self.item as usize).enumerate() {
             let from = index as u64 * step;
             let from = (if stride > 0 { from } else { reach - from }) as usize;
@@ -307,6 +315,31 @@ mod tests {
             let repeated = Gather::new(bytes(9), 4, 2, vec![(2, 2), (2, 0)]).unwrap();
             assert_eq!(all(&repeated, piece), [4, 5, 4, 5, 6, 7, 6, 7], "{piece}");
         }
+    }
+
+    /// Bytes of which one can't be read.
+    #[derive(Debug)]
+    struct Damaged(Arc<dyn Content>, u64);
+
+    impl Content for Damaged {
+        fn len(&self) -> u64 {
+            self.0.len()
+        }
+
+        fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
+            let readable = self.1.checked_sub(offset).map_or(buf.len(), |len| buf.len().min(len as usize));
+            if readable == 0 {
+                Err(Error::damaged("one byte"))
+            } else {
+                self.0.read_at(offset, &mut buf[..readable])
+            }
+        }
+    }
+
+    #[test]
+    fn damage_between_elements_hides_none_of_them() {
+        let apart = Gather::new(Arc::new(Damaged(bytes(20), 6)), 0, 1, vec![(5, 4)]).unwrap();
+        assert_eq!(all(&apart, 5), [0, 4, 8, 12, 16]);
     }
 
     /// Tests every permutation of an array's axes, also with gaps and negative strides, in reads of any size.
