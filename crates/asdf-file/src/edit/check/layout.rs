@@ -57,7 +57,12 @@ fn header_line(new: &[u8], old: &[u8]) -> Vec<Fault> {
             "restore the first line: it gives the version of the file's \
                                             layout",
         )]
-    } else if is.is_none() && has_line(&new[prologue.comments_end..], old_line) {
+    } else if is.is_none()
+        && let Some(tree) = new.get(prologue.comments_end..)
+        // Some tools write the header as a comment of the tree.
+        && ![&b"---"[..], b"%"].iter().any(|start| tree.starts_with(start))
+        && has_line(tree, old_line)
+    {
         let what = format!(
             "there is text before the line \"{}\"",
             String::from_utf8_lossy(old_line.trim_ascii_end())
