@@ -36,7 +36,7 @@ use std::sync::Arc;
 use action::{ACTION, Action};
 use asdf_access::files::Found;
 use asdf_access::named;
-use asdf_access::options::Options;
+use asdf_access::options::{self, Options};
 use asdf_file::container::{Container, Context};
 use asdf_file::edit::context::Validation;
 use asdf_views::format;
@@ -169,9 +169,13 @@ struct Arguments {
 
     /// Read each FILE completely, or each file of a known format in a directory, and report damage, without mounting
     ///
-    /// With -o schemas=DIR, nodes of the tree that do not fit the schemas below DIR are damage, too.
+    /// With --schemas, nodes of the tree that do not fit their schemas are damage, too.
     #[arg(long, help_heading = CHECK, group = ACTION)]
     check: bool,
+
+    /// With --check: the directories with schemas and manifests, such as those of Python packages; as -o schemas=
+    #[arg(long, value_name = "DIR:...", help_heading = CHECK, value_parser = any_path())]
+    schemas: Option<PathBuf>,
 
     #[command(flatten)]
     remake: repack::RemakeArguments,
@@ -246,6 +250,7 @@ impl Arguments {
             ("--files-from", &self.catalog.files_from),
             ("--since", &self.catalog.since),
             ("--output", &self.remake.output),
+            ("--schemas", &self.schemas),
         ];
         let option = options.iter().find(|(_, path)| path.as_deref().is_some_and(is_empty));
         if let Some((option, _)) = option {
@@ -420,7 +425,7 @@ fn act(action: Action, mut arguments: Arguments) -> Result<u8> {
         }
         Action::Check => {
             let files = at_least_one(paths, "--check needs at least one FILE")?;
-            check_files(files, &arguments, &options)
+            check_files(files, &arguments, options)
         }
         Action::Repair => {
             repair::run(paths, arguments.remake.output.as_deref(), &options, arguments.json, arguments.quiet)
@@ -481,7 +486,10 @@ fn only(paths: &[PathBuf]) -> Result<&Path> {
 }
 
 /// Checks each file and prints its defects; the worst verdict is the exit status.
-fn check_files(files: &[PathBuf], arguments: &Arguments, options: &Options) -> Result<u8> {
+fn check_files(files: &[PathBuf], arguments: &Arguments, mut options: Options) -> Result<u8> {
+    if let Some(list) = &arguments.schemas {
+        options.schemas = options::directories(list.as_os_str());
+    }
     // Status 1 would mean that a file is damaged.
     let unreadable = |message: &str| {
         complain(message);
@@ -659,6 +667,7 @@ mod tests {
             "range" => format!("{name} 0-9"),
             "cutout" => format!("{name} 1,2,3px"),
             "near" => format!("{name} 1,2"),
+            "codec" => format!("{name} zlib"),
             "size" => format!("{name} 128"),
             "jobs" => format!("{name} 2"),
             "depth" => format!("{name} 3"),

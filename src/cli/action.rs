@@ -88,7 +88,7 @@ impl Action {
             Self::Edit => &["paths", "options", "dry_run"],
             Self::SetTree => &["paths", "options", "dry_run", "force"],
             Self::Log => &["paths", "json"],
-            Self::Check => &["paths", "options", "json"],
+            Self::Check => &["paths", "options", "schemas", "json"],
             Self::Repair => &["paths", "options", "output", "json"],
             Self::Repack => &["paths", "options", "output", "codec", "json"],
             Self::Version | Self::Help | Self::Generate => &[],

@@ -378,8 +378,7 @@ fn nodes_that_break_the_schemas_of_a_package_are_told_with_the_rule() {
     package(folder.path(), "asdf://x.org/tags/product-1.0.0", SCHEMA);
     let checked = |node: &str, schemas: &str| {
         std::fs::write(folder.path().join("a.asdf"), product(node)).unwrap();
-        let option = format!("schemas={schemas}");
-        let output = check(folder.path(), &["-q", "-o", &option, "a.asdf"].map(OsStr::new));
+        let output = check(folder.path(), &["-q", "--schemas", schemas, "a.asdf"].map(OsStr::new));
         let text = [output.stdout, output.stderr].concat();
         (output.status.code().unwrap(), String::from_utf8(text).unwrap())
     };
@@ -392,6 +391,8 @@ fn nodes_that_break_the_schemas_of_a_package_are_told_with_the_rule() {
          product/telescope: enum wants [\"ROMAN\"] (schema \"The telescope\", asdf://x.org/schemas/product-1.0.0)\n"
     );
     assert_eq!(checked("{telescope: HST}", "package"), (1, told.clone()));
+    let by_option = check(folder.path(), &["-q", "-o", "schemas=package", "a.asdf"].map(OsStr::new));
+    assert_eq!(by_option.stdout, told.as_bytes());
     // One of several directories, and the directories within a package.
     std::fs::create_dir_all(folder.path().join("other/schemas")).unwrap();
     let other = folder.path().join("other/schemas/other.yaml");

@@ -236,7 +236,7 @@ fn nothing_is_overwritten_and_no_half_file_is_left() {
     for (arguments, wanted) in [
         (&["--repair", "a.asdf"][..], "--repair FILE -O FIXED"),
         (&["--repair", "-O", "b.asdf"], "--repair FILE -O FIXED"),
-        (&["--check", "a.asdf", "-O", "b.asdf"], "it goes with --repair or --repack"),
+        (&["--check", "a.asdf", "-O", "b.asdf"], "it goes with --cutout, --repair or --repack"),
     ] {
         let (status, _, said) = run(folder.path(), arguments);
         assert!(status == Some(2) && said.contains(wanted), "{said}");

@@ -183,6 +183,12 @@ impl Default for Options {
     }
 }
 
+/// Splits a list of directories, which are separated by colons.
+pub fn directories(list: &OsStr) -> Vec<PathBuf> {
+    let names = list.as_bytes().split(|byte| *byte == b':').filter(|name| !name.is_empty());
+    names.map(|name| PathBuf::from(OsStr::from_bytes(name))).collect()
+}
+
 impl Options {
     /// Parses the lists given after each `-o`, in order.
     ///
@@ -360,10 +366,7 @@ impl Options {
             "verify" | "external" | "index-cache" | "history" | "validate" => {
                 return self.take_choice(known, value);
             }
-            "schemas" => {
-                let names = value.split(|byte| *byte == b':').filter(|name| !name.is_empty());
-                self.schemas = names.map(|name| PathBuf::from(OsStr::from_bytes(name))).collect();
-            }
+            "schemas" => self.schemas = directories(OsStr::from_bytes(value)),
             "fsname" => self.fsname = Some(text(name, value, "a name")?),
             "subtype" if value != SUBTYPE.as_bytes() => {
                 return Err(usage(format!(
