@@ -63,7 +63,7 @@ const BRIEF: &[(&str, &[(&str, &str)])] = &[
     (
         "Check and repair",
         &[
-            ("--check PATH…", "read everything, report damage"),
+            ("--check PATH…", "report damage; by schemas: --schemas DIR"),
             ("--repair FILE -O FIXED", "write what can be kept to a sound file"),
             ("--repack FILE -O NEW", "tidy copy: no unused blocks; --codec CODEC"),
             ("--index FILE…", "build seek tables of compressed blocks"),
