@@ -3,8 +3,8 @@
 //! for it.
 //!
 //! A schema is the [`Document`] of its file: its nodes are the rules, and nothing is copied. [`files`] finds the files,
-//! [`rules`] has the keywords, [`array`] those for ndarrays, [`value`] the values that they compare, and [`uri`] resolves
-//! the names by which schemas refer to each other. The rules are those of Python asdf's validator, with its two
+//! [`rules`] has the keywords, [`array`](mod@array) those for ndarrays, [`value`] the values that they compare, and
+//! [`uri`] resolves the names by which schemas refer to each other. The rules are those of Python asdf's validator, with its two
 //! peculiarities: the keywords beside a `$ref` count, and a mapping of the tree that has a key `$ref` is not checked.
 //!
 //! A schema comes from anywhere, too: steps, nesting and the nodes that are remembered have a maximum, and patterns are
