@@ -127,7 +127,7 @@ fn git_commits_jupyter_has_its_checkpoint_and_vim_its_backups() {
     assert_eq!(changed, "two\none\n-name: first light\n+name: by vim\n");
     succeeded(&case.sh("git checkout -q HEAD~ -- tree.yaml && git fsck --strict"));
     assert_eq!(case.saved(), case.text);
-    // What stays is named by its directories, and is a repository.
+    // The files that stay are named by their directory, which is a repository.
     let output = case.unmount();
     let said = String::from_utf8(output.stderr).unwrap();
     let dir =

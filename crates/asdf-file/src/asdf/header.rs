@@ -215,12 +215,13 @@ impl Header {
     }
 }
 
-/// Returns a header in the layout of [`Layout::Md5`], of a block without unused space. `sizes` are those of the stored and
-/// of the decoded data. A `checksum` of zeros stands for none.
+/// Returns a header in the layout of [`Layout::Md5`], of a block without unused space. `stored` and `decoded` are the
+/// sizes of the data in bytes. A `checksum` of zeros stands for none.
 pub(crate) fn header_bytes(
     streamed: bool,
     label: &[u8],
-    (stored, decoded): (u64, u64),
+    stored: u64,
+    decoded: u64,
     checksum: [u8; 16],
 ) -> Vec<u8> {
     let mut header = MAGIC.to_vec();

@@ -50,13 +50,13 @@ pub struct Repack {
     text: Vec<u8>,
     padding: u64,
     blocks: Vec<NewBlock>,
-    /// What becomes of blocks that do not stay as they are.
+    /// The changes of blocks that do not stay as they are.
     pub changes: Vec<BlockChange>,
     /// True if the tree names other files by relative paths, which lead to them only from the same directory.
     pub refers_beside: bool,
 }
 
-/// What becomes of a block.
+/// The change of a block.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct BlockChange {
     /// The number of the block in the old file.
@@ -191,9 +191,12 @@ impl Repack {
             let end = offset + MAX_FIELDS as u64 + len;
             out.seek(SeekFrom::Start(offset))?;
             // The end of a streamed block is that of the file.
-            let (sizes, md5) =
-                if block.streamed { ((0, 0), [0; 16]) } else { ((len, size), md5.finalize().into()) };
-            out.write_all(&header_bytes(block.streamed, &label, sizes, md5))?;
+            let header = if block.streamed {
+                header_bytes(true, &label, 0, 0, [0; 16])
+            } else {
+                header_bytes(false, &label, len, size, md5.finalize().into())
+            };
+            out.write_all(&header)?;
             out.seek(SeekFrom::Start(end))?;
             offset = end;
         }

@@ -98,8 +98,9 @@ impl NewBlock {
     }
 
     fn header(&self) -> Vec<u8> {
-        let sizes = if self.streamed { (0, 0) } else { (self.data.len(), self.data_size) };
-        header_bytes(self.streamed, &self.label, sizes, self.checksum)
+        let stored = if self.streamed { 0 } else { self.data.len() };
+        let decoded = if self.streamed { 0 } else { self.data_size };
+        header_bytes(self.streamed, &self.label, stored, decoded, self.checksum)
     }
 }
 

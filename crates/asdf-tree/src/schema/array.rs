@@ -57,16 +57,18 @@ pub(super) fn dimensions(document: &Document, id: Id) -> Option<u64> {
 }
 
 /// True if the elements of an array have the datatype of a schema, or, unless `is_exact`, one that it can hold without
-/// loss. Each datatype is given with its document.
+/// loss. `id` is the array in its document, and `wanted` the datatype in the schema.
 pub(super) fn has_datatype(
-    (document, id): (&Document, Id),
-    (schema, wanted): (&Document, Id),
+    document: &Document,
+    id: Id,
+    schema: &Document,
+    wanted: Id,
     is_exact: bool,
 ) -> bool {
     let found = value::member(document, id, "datatype");
     let found_type = match found {
         Some(found) => {
-            // Of the fields in a schema, only these keys count.
+            // Other keys of a field in a schema do not count.
             let keys = ["name", "datatype", "byteorder", "shape"];
             let text = value::written_keys(schema, wanted, &keys, MAX_VALUE);
             if text.is_some() && text == value::written(document, found, MAX_VALUE) {

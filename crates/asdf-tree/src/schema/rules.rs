@@ -355,7 +355,7 @@ impl<'c> Checker<'c> {
                     "max_ndim" => array::dimensions(node.document, node.id).is_some_and(|ndim| {
                         self.schemas.value(wanted).count().is_none_or(|most| ndim <= most)
                     }),
-                    _ => array::has_datatype((node.document, node.id), (document, wanted.id), is_exact()),
+                    _ => array::has_datatype(node.document, node.id, document, wanted.id, is_exact()),
                 }
             }
             _ => true,

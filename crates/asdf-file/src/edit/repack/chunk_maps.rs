@@ -20,7 +20,7 @@ pub(super) struct ChunkMaps {
     maps: BTreeMap<usize, Vec<i32>>,
     /// The blocks that are chunks.
     chunks: BTreeSet<usize>,
-    /// Those that the array itself has compressed.
+    /// The chunks that the array itself has compressed.
     encoded: BTreeSet<usize>,
 }
 
