@@ -137,7 +137,7 @@ impl State {
             && pages.all(|(wanted, logical)| {
                 match inode.map.get(&logical).and_then(|page| self.pages.get(page)) {
                     Some(page) => page[..wanted.len()] == *wanted,
-                    None => wanted.iter().all(|byte| *byte == 0),
+                    None => *wanted == [0; PAGE as usize][..wanted.len()],
                 }
             })
     }
