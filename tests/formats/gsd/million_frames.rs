@@ -43,28 +43,32 @@ impl Million {
         bytes
     }
 
-    fn byte(&self, at: u64) -> u8 {
+    fn header(&self) -> Vec<u8> {
+        let header = [0x65df_65df_65df_65df_u64, INDEX, SLOTS, 256, 4];
+        let version = if self.is_old { 0x1_0000_u64 } else { 0x2_0001 };
+        let schema = 0x1_0004;
+        let header = header.into_iter().chain([version << 32 | schema]).flat_map(u64::to_le_bytes);
+        let names = if self.is_old {
+            [&b"log/a"[..], &[0; 59], b"b", &[0; 63], b"c"].concat()
+        } else {
+            b"log/a\0b\0c".to_vec()
+        };
+        let mut head: Vec<u8> = header.collect();
+        head.resize(112, 0);
+        head.extend(b"hoomd");
+        head.resize(256, 0);
+        head.extend(names);
+        head.resize(INDEX as usize, 0);
+        head
+    }
+
+    /// Returns the bytes from an offset to the end of the header, or of the entry or chunk that they belong to.
+    fn piece(&self, at: u64) -> Vec<u8> {
         match at {
-            ..INDEX => {
-                let header = [0x65df_65df_65df_65df_u64, INDEX, SLOTS, 256, 4];
-                let version = if self.is_old { 0x1_0000_u64 } else { 0x2_0001 };
-                let schema = 0x1_0004;
-                let header = header.into_iter().chain([version << 32 | schema]).flat_map(u64::to_le_bytes);
-                let names = if self.is_old {
-                    [&b"log/a"[..], &[0; 59], b"b", &[0; 63], b"c"].concat()
-                } else {
-                    b"log/a\0b\0c".to_vec()
-                };
-                let mut head: Vec<u8> = header.collect();
-                head.resize(112, 0);
-                head.extend(b"hoomd");
-                head.resize(256, 0);
-                head.extend(names);
-                head.get(at as usize).copied().unwrap_or(0)
-            }
-            INDEX..DATA => self.entry((at - INDEX) / 32)[((at - INDEX) % 32) as usize],
+            ..INDEX => self.header()[at as usize..].to_vec(),
+            INDEX..DATA => self.entry((at - INDEX) / 32)[((at - INDEX) % 32) as usize..].to_vec(),
             // Each chunk holds the number of its frame.
-            _ => ((at - DATA) / (CHUNKS * 8)).to_le_bytes()[((at - DATA) % 8) as usize],
+            _ => ((at - DATA) / (CHUNKS * 8)).to_le_bytes()[((at - DATA) % 8) as usize..].to_vec(),
         }
     }
 }
@@ -82,8 +86,14 @@ impl Source for Million {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
         self.reads.fetch_add(1, Relaxed);
         self.bytes.fetch_add(buf.len() as u64, Relaxed);
-        (offset..).zip(buf.iter_mut()).for_each(|(at, byte)| *byte = self.byte(at));
-        Ok(buf.len())
+        let mut done = 0;
+        while done < buf.len() {
+            let piece = self.piece(offset + done as u64);
+            let len = piece.len().min(buf.len() - done);
+            buf[done..done + len].copy_from_slice(&piece[..len]);
+            done += len;
+        }
+        Ok(done)
     }
 }
 
