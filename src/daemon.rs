@@ -22,6 +22,7 @@
 //! A failure before *ready* undoes all steps, and its message goes to the caller's stderr.
 
 mod background;
+mod confine;
 mod contents;
 mod detach;
 mod facts;
@@ -194,6 +195,7 @@ fn serve(plan: &MountPlan, target: Target, ready: impl FnOnce() -> Result<()>) -
         Target::Given(descriptor) => (None, Some(descriptor)),
     };
     rights::keep_for_serving(saves(plan)?);
+    confine::confine(plan)?;
     let lifecycle = Lifecycle::watched(mounter, plan.foreground)?;
     let result = serve_watched(plan, &lifecycle, given, ready);
     // Called explicitly: dropping this reference may not remove the directory, as the signal thread may hold

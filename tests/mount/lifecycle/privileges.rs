@@ -108,3 +108,47 @@ fn a_daemon_without_the_process_that_unmounts_serves_and_says_what_to_do() {
         done"#,
     );
 }
+
+/// The source, the state, the cache, the log and temporary files are in directories beside each other, so that each needs
+/// a rule of its own.
+#[test]
+fn a_daemon_reaches_the_directories_of_its_mount_and_no_others() {
+    runs(
+        &Bench::of_sample(),
+        r#"
+        mkdir -m 777 src logs tmp
+        mv a.asdf src; chown -R 65534 src
+        mkdir own-user own-env; chown 65534 own-user
+        for who in user env; do
+            export XDG_STATE_HOME=$T/own-$who/state XDG_CACHE_HOME=$T/own-$who/cache TMPDIR=$T/tmp
+            for way in '' -f; do
+                $who asdf-mount $way -v --log-file logs/$who src/a.asdf home/m &
+                eventually $who test -e home/m/tree.yaml
+                daemon=$($who getfattr --absolute-names --only-values -n user.asdf-mount.pid home/m)
+                $who sed -i 's/Sample Galaxy/M 31/' home/m/tree.yaml
+                grep -a 'M 31' src/a.asdf
+                not $who sed -i 's/source: 0/source: 9/' home/m/tree.yaml; $who grep -q 'source: 9' home/m/tree.yaml.rejected
+                $who sh -c 'cat home/m/blocks/*' >/dev/null
+                $who sh -c 'echo text >home/m/note'
+                # A program that changes the file while a text is open.
+                $who asdf-mount --undo src/a.asdf
+                grep -a 'Sample Galaxy' src/a.asdf
+                $who cp -p src/a.asdf src/new; $who mv src/new src/a.asdf
+                $who sed -i 's/Sample Galaxy/M 32/' home/m/tree.yaml
+                $who asdf-mount --undo src/a.asdf
+                # logrotate
+                mv logs/$who logs/old; kill -HUP $daemon; eventually test -e logs/$who
+                # The new directory has no rule.
+                mv logs rotated; mkdir -m 777 logs; kill -HUP $daemon
+                eventually grep 'permission denied' rotated/$who
+                test ! -e logs/$who
+                $who asdf-mount -u home/m
+                ended $daemon
+                wait
+                cat own-$who/state/asdf-mount/*.files/note
+                test -d own-$who/cache/asdf-mount
+                rm -r own-$who/state rotated
+            done
+        done"#,
+    );
+}
