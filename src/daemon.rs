@@ -5,9 +5,11 @@
 //! ----------------                     ------
 //! checks arguments and sources
 //! prepares the mountpoint
-//! forks ------------------------------> waits for signals on a thread
-//! waits                                 opens the sources
-//!                                       mounts, answers the kernel's INIT request
+//! forks ------------------------------> forks the process that mounts and unmounts (`mounter.rs`)
+//! waits                                 gives up its privileges
+//!                                       waits for signals on a thread
+//!                                       opens the sources
+//!                                       has it mounted, answers the kernel's INIT request
 //! probes the mount <------------------- starts its threads
 //! returns 0 --------------------------> is ready
 //!                                       serves until unmounted or signalled
@@ -20,6 +22,7 @@
 //! A failure before *ready* undoes all steps, and its message goes to the caller's stderr.
 
 mod background;
+mod confine;
 mod contents;
 mod detach;
 mod facts;
@@ -31,6 +34,7 @@ mod idle;
 mod list;
 mod memory;
 mod mount;
+mod mounter;
 mod mountinfo;
 mod mountpoint;
 mod remount;
@@ -58,6 +62,7 @@ use seekable::error::{Error, Kind, Result};
 use seekable::source::wait_for_lease;
 
 use self::held::HeldEntry;
+use self::mounter::Mounter;
 use self::mountpoint::Mountpoint;
 use self::signals::Lifecycle;
 use crate::fuse::KernelNotifier;
@@ -185,17 +190,35 @@ enum Target {
 
 /// Serves the mount in this process until it ends.
 fn serve(plan: &MountPlan, target: Target, ready: impl FnOnce() -> Result<()>) -> Result<()> {
-    rights::drop_unneeded();
-    let (place, given) = match target {
-        Target::Directory(place) => (Some(place), None),
+    let (mounter, given) = match target {
+        Target::Directory(place) => (Some(mounter(plan, place)?), None),
         Target::Given(descriptor) => (None, Some(descriptor)),
     };
-    let lifecycle = Lifecycle::watched(place, plan.foreground)?;
+    rights::keep_for_serving(saves(plan)?);
+    confine::confine(plan)?;
+    let lifecycle = Lifecycle::watched(mounter, plan.foreground)?;
     let result = serve_watched(plan, &lifecycle, given, ready);
     // Called explicitly: dropping this reference may not remove the directory, as the signal thread may hold
     // another one.
     lifecycle.over();
     result
+}
+
+/// Starts the process that mounts on `place` and unmounts.
+fn mounter(plan: &MountPlan, place: Mountpoint) -> Result<Mounter> {
+    Mounter::start(place, plan.foreground, |place, read_only| {
+        mount::mount(place, &shown_source(plan), &plan.options, read_only)
+    })
+}
+
+/// True if the mount may save files.
+fn saves(plan: &MountPlan) -> Result<bool> {
+    for source in &plan.sources {
+        if !plan.options.read_only && named::is_local(source)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 fn serve_watched(
@@ -222,9 +245,7 @@ fn serve_watched(
             lifecycle.serve_given(given::device(&descriptor));
             descriptor
         }
-        None => {
-            lifecycle.mount(|place| mount::mount(place, &shown_source(plan), &plan.options, read_only))?
-        }
+        None => lifecycle.mount(read_only)?,
     };
     let fuse_device = descriptor.try_clone().ok();
     let session = Session::from_fd(filesystem, descriptor, acl, config).map_err(|error| {

@@ -42,8 +42,7 @@ impl Report {
     /// # Errors
     /// The parent was interrupted, or the mount did not answer its probe.
     pub(crate) fn ready(&mut self) -> Result<()> {
-        let null = OpenOptions::new().write(true).open("/dev/null").map_err(Error::from)?;
-        rustix::stdio::dup2_stderr(null)?;
+        leave_stderr()?;
         match self.parent.take() {
             Some(mut parent) => parent
                 .write_all(&[exit::OK])
@@ -76,10 +75,8 @@ impl Prober {
     /// The calling process must have only one thread.
     pub(crate) fn start(answers: impl FnOnce() -> Result<()>) -> Result<Self> {
         let (ours, mut theirs) = UnixStream::pair()?;
-        // SAFETY: as in `start`.
-        match unsafe { libc::fork() } {
-            -1 => Err(not_started(std::io::Error::last_os_error(), "can't start a process")),
-            0 => {
+        match fork("can't start a process")? {
+            None => {
                 drop(ours);
                 // Without a byte, the daemon has ended.
                 if theirs.read_exact(&mut [0]).is_ok() {
@@ -88,7 +85,7 @@ impl Prober {
                 }
                 std::process::exit(i32::from(exit::OK))
             }
-            child => Ok(Self { child: ours, pid: Pid::from_raw(child) }),
+            pid => Ok(Self { child: ours, pid }),
         }
     }
 
@@ -154,11 +151,8 @@ pub(crate) fn start(
     announce: impl FnOnce(Option<Pid>),
 ) -> Result<()> {
     let (ours, theirs) = UnixStream::pair()?;
-    // SAFETY: there is one thread (contract of this function), so no lock is held by another that does
-    // not exist in the child.
-    match unsafe { libc::fork() } {
-        -1 => Err(not_started(std::io::Error::last_os_error(), "can't start a daemon")),
-        0 => {
+    match fork("can't start a daemon")? {
+        None => {
             drop(ours);
             let mut report = Report { parent: Some(theirs) };
             let result = leave_caller().and_then(|()| daemon(&mut report));
@@ -172,17 +166,42 @@ pub(crate) fn start(
         }
         child => {
             drop(theirs);
-            await_report(ours, Pid::from_raw(child), answers, announce)
+            await_report(ours, child, answers, announce)
         }
+    }
+}
+
+/// Starts a child process, and returns its number; returns `None` in the child. `what` begins the message of an
+/// error.
+///
+/// The calling process must have only one thread.
+pub(super) fn fork(what: &str) -> Result<Option<Pid>> {
+    // SAFETY: there is one thread (contract of this function), so no lock is held by another that does
+    // not exist in the child.
+    match unsafe { libc::fork() } {
+        -1 => Err(not_started(std::io::Error::last_os_error(), what)),
+        child => Ok(Pid::from_raw(child)),
     }
 }
 
 fn leave_caller() -> Result<()> {
     rustix::process::setsid()?;
     rustix::process::chdir("/")?;
+    leave_stdio()
+}
+
+/// Closes stdin and stdout.
+pub(super) fn leave_stdio() -> Result<()> {
     let null = OpenOptions::new().read(true).write(true).open("/dev/null").map_err(Error::from)?;
     rustix::stdio::dup2_stdin(&null)?;
     rustix::stdio::dup2_stdout(&null)?;
+    Ok(())
+}
+
+/// Closes stderr.
+pub(super) fn leave_stderr() -> Result<()> {
+    let null = OpenOptions::new().write(true).open("/dev/null").map_err(Error::from)?;
+    rustix::stdio::dup2_stderr(null)?;
     Ok(())
 }
 
@@ -228,7 +247,7 @@ fn await_report(
     Err(Error::new(kind, String::from_utf8_lossy(&message)))
 }
 
-fn death(status: Option<WaitStatus>) -> String {
+pub(super) fn death(status: Option<WaitStatus>) -> String {
     match status.map(|status| (status.terminating_signal(), status.exit_status())) {
         Some((Some(signal), _)) => format!("was killed by signal {signal}"),
         Some((_, Some(code))) => format!("ended with status {code}"),

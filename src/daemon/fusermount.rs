@@ -6,7 +6,7 @@
 use std::ffi::{OsStr, OsString};
 use std::io::IoSliceMut;
 use std::mem::MaybeUninit;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -158,13 +158,13 @@ fn named() -> Option<OsString> {
     std::env::var_os(PATH_VARIABLE).filter(|named| !named.is_empty())
 }
 
-/// Receives the descriptor in the only message of fusermount3; `None` if it failed.
-fn receive(socket: &OwnedFd) -> Option<OwnedFd> {
+/// Receives a descriptor, which comes with one byte; `None` if none comes.
+pub(super) fn receive(socket: impl AsFd) -> Option<OwnedFd> {
     let mut byte = [0];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     rustix::io::retry_on_intr(|| {
-        recvmsg(socket, &mut [IoSliceMut::new(&mut byte)], &mut control, RecvFlags::CMSG_CLOEXEC)
+        recvmsg(&socket, &mut [IoSliceMut::new(&mut byte)], &mut control, RecvFlags::CMSG_CLOEXEC)
     })
     .ok()?;
     control.drain().find_map(|message| match message {

@@ -7,6 +7,7 @@
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::{File, OpenOptions};
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::Path;
 
 use asdf_access::options::{AccessTime, FILE_SYSTEM_TYPE, Options, SUBTYPE};
 use rustix::io::Errno;
@@ -21,7 +22,7 @@ use super::{detach, fusermount};
 /// The FUSE device.
 pub(super) const DEVICE: &str = "/dev/fuse";
 
-/// A mount that this process serves.
+/// A mount that this process made.
 #[derive(Clone, Debug)]
 pub(crate) struct Mounted {
     /// Device number `major:minor`.
@@ -69,22 +70,28 @@ impl Mounted {
             Vec::new()
         });
         for mount in mounts {
-            let place = in_shell(&mount.mountpoint);
             // The path of a covered mount leads to the covering one.
             let Some(root) = held::hold_mount(&mount) else {
+                let place = in_shell(&mount.mountpoint);
                 tracing::warn!("{place}: stays mounted, because another mount covers it");
                 continue;
             };
             if wanted(&mount, &root)
                 && let Err(error) = detach::detach(&mount, &root)
             {
-                tracing::error!(
-                    "{error}; the daemon ends anyway and leaves a dead mount; remove it: asdf-mount -u {place}; or, as \
-                     root: umount -l {place}"
-                );
+                tracing::error!("{}", left_behind(&error, &mount.mountpoint));
             }
         }
     }
+}
+
+/// Returns the message for a mount that can't be unmounted.
+pub(super) fn left_behind(error: &Error, mountpoint: &Path) -> String {
+    let place = in_shell(mountpoint);
+    format!(
+        "{error}; the daemon ends anyway and leaves a dead mount; remove it: asdf-mount -u {place}; or, as root: umount -l \
+         {place}"
+    )
 }
 
 /// Mounts on the held directory and returns the descriptor to serve. `source` is the text that the mount table

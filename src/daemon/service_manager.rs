@@ -25,6 +25,11 @@ pub(super) fn is_there() -> bool {
     address().is_some()
 }
 
+/// True if the service manager has an abstract socket.
+pub(super) fn has_abstract_address() -> bool {
+    address().is_some_and(|address| address.as_bytes().starts_with(b"@"))
+}
+
 /// Announces that the mount answers. `daemon` is the daemon's process number if the service manager started
 /// another process.
 pub(super) fn ready(daemon: Option<Pid>) {

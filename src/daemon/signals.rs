@@ -6,6 +6,7 @@
 //! process ends. A second signal ends it at once. In every case the process completes a running save,
 //! keeps unsaved texts, and removes a mountpoint that it created.
 
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
@@ -15,8 +16,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 
 use super::contents::Served;
-use super::mount::Mounted;
-use super::mountpoint::Mountpoint;
+use super::mounter::Mounter;
 use super::{service_manager, threads};
 use crate::exit;
 
@@ -27,7 +27,7 @@ const GRACE: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub(crate) struct Lifecycle {
     /// `None` for a mount that the caller made.
-    place: Option<Mountpoint>,
+    mounter: Option<Mounter>,
     stage: Mutex<Stage>,
     /// Set once the sources are open.
     served: OnceLock<Served>,
@@ -36,7 +36,8 @@ pub(crate) struct Lifecycle {
 #[derive(Debug)]
 enum Stage {
     Starting,
-    Mounted(Mounted),
+    /// The device of the mount.
+    Mounted(String),
     /// The caller made the mount, and unmounts it. Its device is unknown before Linux 6.16.
     Given(Option<String>),
     Over,
@@ -44,8 +45,9 @@ enum Stage {
 
 impl Lifecycle {
     /// Starts the thread that waits for signals.
-    pub(crate) fn watched(place: Option<Mountpoint>, foreground: bool) -> Result<Arc<Self>> {
-        let lifecycle = Arc::new(Self { place, stage: Mutex::new(Stage::Starting), served: OnceLock::new() });
+    pub(crate) fn watched(mounter: Option<Mounter>, foreground: bool) -> Result<Arc<Self>> {
+        let lifecycle =
+            Arc::new(Self { mounter, stage: Mutex::new(Stage::Starting), served: OnceLock::new() });
         let hangs_up = foreground && std::fs::File::open("/dev/tty").is_ok();
         let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2])?;
         let watched = Arc::clone(&lifecycle);
@@ -102,14 +104,14 @@ impl Lifecycle {
         }
     }
 
-    /// Calls `mount` with the mountpoint. A signal that arrives meanwhile is handled afterwards.
-    pub(crate) fn mount<T>(&self, mount: impl FnOnce(&Mountpoint) -> Result<(Mounted, T)>) -> Result<T> {
+    /// Mounts, and returns the descriptor to serve. A signal that arrives meanwhile is handled afterwards.
+    pub(crate) fn mount(&self, read_only: bool) -> Result<OwnedFd> {
         let no_place = || Error::new(Kind::System(libc::EINVAL), "there is no directory to mount on");
-        let place = self.place.as_ref().ok_or_else(no_place)?;
+        let mounter = self.mounter.as_ref().ok_or_else(no_place)?;
         let mut stage = locked(&self.stage);
-        let (mounted, rest) = mount(place)?;
-        *stage = Stage::Mounted(mounted);
-        Ok(rest)
+        let (device, descriptor) = mounter.mount(read_only)?;
+        *stage = Stage::Mounted(device);
+        Ok(descriptor)
     }
 
     /// Says that the caller has made the mount.
@@ -120,7 +122,7 @@ impl Lifecycle {
     /// Returns the device number `major:minor` of the mount.
     pub(crate) fn device(&self) -> Option<String> {
         match &*locked(&self.stage) {
-            Stage::Mounted(mounted) => Some(mounted.device().to_owned()),
+            Stage::Mounted(device) => Some(device.clone()),
             Stage::Given(device) => device.clone(),
             Stage::Starting | Stage::Over => None,
         }
@@ -128,28 +130,28 @@ impl Lifecycle {
 
     /// Unmounts, because the mount can't be served.
     pub(crate) fn give_up(&self) {
-        if let Stage::Mounted(mounted) = self.next_stage() {
-            mounted.detach();
+        if let (Stage::Mounted(_), Some(mounter)) = (self.next_stage(), &self.mounter) {
+            mounter.detach();
         }
     }
 
     /// Unmounts if no program uses the mount; true if it is unmounted.
     pub(crate) fn unmount_if_unused(&self) -> bool {
         let mut stage = locked(&self.stage);
-        match &*stage {
-            Stage::Mounted(mounted) if mounted.is_removed_unless_busy() => {
+        match (&*stage, &self.mounter) {
+            (Stage::Mounted(_), Some(mounter)) if mounter.is_removed_unless_busy() => {
                 *stage = Stage::Over;
                 true
             }
-            Stage::Over => true,
+            (Stage::Over, _) => true,
             _ => false,
         }
     }
 
     /// Cleans up after the last request was answered.
     pub(crate) fn over(&self) {
-        if let Stage::Mounted(mounted) = self.next_stage() {
-            mounted.detach_if_dead();
+        if let (Stage::Mounted(_), Some(mounter)) = (self.next_stage(), &self.mounter) {
+            mounter.detach_if_dead();
         }
         self.remove_place();
     }
@@ -170,8 +172,8 @@ impl Lifecycle {
     }
 
     fn remove_place(&self) {
-        if let Some(place) = &self.place {
-            place.remove();
+        if let Some(mounter) = &self.mounter {
+            mounter.remove_place();
         }
     }
 
@@ -189,7 +191,7 @@ impl Lifecycle {
         match std::mem::replace(&mut *stage, Stage::Over) {
             Stage::Starting => return Some(exit::FAILED),
             Stage::Given(_) => return Some(exit::OK),
-            Stage::Mounted(mounted) => mounted.detach(),
+            Stage::Mounted(_) => self.mounter.iter().for_each(Mounter::detach),
             Stage::Over => {}
         }
         None

@@ -317,7 +317,8 @@ pub fn is_mounted(mountpoint: &Path) -> bool {
     mounts.lines().any(|line| line.split(' ').nth(4) == Some(wanted))
 }
 
-/// Returns the process of our program that has `mountpoint` among its arguments.
+/// Returns the process of our program that serves a mount, which has `mountpoint` among its arguments. Another process of the
+/// mount, with another name, mounts and unmounts.
 pub fn daemon_of(mountpoint: &Path) -> Option<u32> {
     let program = fs::canonicalize(program()).unwrap();
     let processes = fs::read_dir("/proc").unwrap();
@@ -325,7 +326,10 @@ pub fn daemon_of(mountpoint: &Path) -> Option<u32> {
         let is_ours = fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|exe| exe == program);
         let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         let wanted = mountpoint.as_os_str().as_encoded_bytes();
-        is_ours && command.split(|&byte| byte == 0).any(|argument| argument == wanted)
+        let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        is_ours
+            && name != "asdf-mounter\n"
+            && command.split(|&byte| byte == 0).any(|argument| argument == wanted)
     })
 }
 

@@ -278,24 +278,3 @@ fn a_folder_that_is_exchanged_for_a_private_one_shows_nothing_of_it() {
     drop((own, data, shared));
     mounted.unmount();
 }
-
-#[test]
-fn a_daemon_of_root_keeps_only_the_rights_that_it_needs() {
-    let bench = Bench::new();
-    let script = r#"
-        asdf-mount a.asdf mnt
-        for status in /proc/$(daemon_of mnt)/task/*/status; do
-            # chown, dac_override, dac_read_search, fowner, fsetid, sys_admin, lease, setfcap
-            for set in CapEff CapPrm CapBnd; do
-                kept=$(sed -n "s/^$set:\t//p" $status)
-                test $((0x$kept & ~0x9020001f)) = 0
-            done
-            test $((0x$(sed -n 's/^CapEff:\t//p' $status) & 0x200003)) = $((0x200003))
-            grep -q '^CapInh:.0*$' $status
-            grep -q '^NoNewPrivs:.1' $status
-        done
-        asdf-mount -u mnt"#;
-    let output = bench.script(script);
-    assert!(output.status.success(), "{output:?}");
-    bench.nothing_is_left();
-}

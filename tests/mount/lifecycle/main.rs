@@ -24,6 +24,7 @@ mod listed;
 mod look;
 mod options;
 mod outputs;
+mod privileges;
 mod progress;
 mod remount;
 mod shown;

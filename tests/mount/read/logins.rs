@@ -174,3 +174,27 @@ fn a_reader_of_a_bucket_agrees_to_pay() {
         }
     }
 }
+
+#[test]
+fn a_command_for_credentials_starts_without_privileges() {
+    let site = Site::s3();
+    site.put("data/x.asdf", example());
+    let home = fresh_folder();
+    let [script, status] = ["keys", "status"].map(|name| home.path().join(name));
+    let keys = r#"{"Version": 1, "AccessKeyId": "its-key", "SecretAccessKey": "secret"}"#;
+    fs::write(&script, format!("cat /proc/self/status >'{}'\necho '{keys}'\n", status.display())).unwrap();
+    fs::create_dir(home.path().join(".aws")).unwrap();
+    let config = format!("[default]\ncredential_process = sh '{}'\n", script.display());
+    fs::write(home.path().join(".aws/config"), config).unwrap();
+    let options = format!("endpoint={}", site.server.url(""));
+    let prepare = |command: &mut Command| {
+        plain(command);
+        command.env("HOME", home.path());
+    };
+    let mounted = Mounted::prepared(["-o", &options, "s3://data/x.asdf"], prepare).unwrap();
+    assert!(fs::read(mounted.path("tree.yaml")).unwrap().starts_with(b"#ASDF"));
+    mounted.unmount();
+    let signed = |request: &Request| request.header("authorization").contains("Credential=its-key/");
+    assert!(site.server.requests().iter().all(signed));
+    assert!(fs::read_to_string(status).unwrap().contains("NoNewPrivs:\t1\n"));
+}
