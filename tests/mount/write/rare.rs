@@ -1,4 +1,6 @@
-//! File systems and a version of Python asdf that few people have. `scripts/test --all` runs these tests.
+//! File systems, suites of tests and a version of Python asdf that few people have. `scripts/test --all` runs these tests.
+
+mod suites;
 
 use std::ffi::OsStr;
 use std::fs;
