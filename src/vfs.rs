@@ -59,6 +59,7 @@ use crate::mounted::open_files::{OpenFiles, Opener};
 use crate::mounted::serials::Serials;
 use crate::overlay::file::{Backing, OverlayFile};
 use crate::overlay::lazy::LazyOverlay;
+use crate::overlay::paths::MAX_NAME;
 use crate::overlay::{Overlay, SharedByOverlays};
 use asdf_access::local::detect::{EntryPosition, FormatDetector};
 use asdf_access::local::stat::{FileKind, Stat};
@@ -177,9 +178,15 @@ pub struct Space {
 }
 
 impl Vfs {
-    /// Looks `name` up in the directory `parent`. Counts one more lookup of its inode number.
+    /// Looks `name` up in the directory `parent`. Counts one more lookup of its inode number. On a server, a name
+    /// may be longer than [`MAX_NAME`].
     pub fn lookup(&self, parent: Ino, name: &OsStr) -> Result<Attr> {
-        let found = self.find(parent, name)?;
+        let found = match self.find(parent, name) {
+            Err(error) if error.errno() == libc::ENOENT && name.len() > MAX_NAME => {
+                return Err(errno(libc::ENAMETOOLONG));
+            }
+            found => found?,
+        };
         let attr = self.attr_of_found(&found)?;
         Ok(Attr { ino: self.remember(found.node), ..attr })
     }

@@ -10,7 +10,7 @@ use seekable::error::{Result, errno};
 use seekable::sync::locked;
 
 use crate::overlay::draft::CommitOutcome;
-use crate::overlay::file::{Backing, Body, MAX_BYTES, OverlayFile, Payer, Whole};
+use crate::overlay::file::{Backing, Body, MAX_BYTES, OverlayFile, Payer, Whole, now};
 use crate::overlay::paths::{NewName, is_below};
 use crate::overlay::write_handle::{Caller, OpenFor, WriteHandle};
 use crate::overlay::{Overlay, OverlayState};
@@ -154,7 +154,10 @@ impl Overlay {
                 snapshot(self, &mut state, &overlay_file, &name, payer)?
             } else {
                 self.put_on_disk(&mut state, &overlay_file)?;
-                locked(&overlay_file.body).nlink += 1;
+                let mut body = locked(&overlay_file.body);
+                body.nlink += 1;
+                body.ctime = now();
+                drop(body);
                 let old = state.names.iter().find(|(_, named)| Arc::ptr_eq(named, &overlay_file));
                 if let Some((old, _)) = old {
                     self.follow_link(&state, old, &name);
@@ -353,6 +356,7 @@ fn move_name(overlay: &Overlay, state: &mut OverlayState, name: &OsStr, new_name
     if let Some(gone) = state.names.get(new_name).cloned() {
         let mut body = locked(&gone.body);
         body.nlink = body.nlink.saturating_sub(1);
+        body.ctime = now();
         body.give_back_if_gone();
     }
     state.names.remove(name);

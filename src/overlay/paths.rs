@@ -15,7 +15,7 @@ use crate::overlay::file::{OverlayFile, now};
 use crate::overlay::{OverlayState, is_reserved};
 
 /// Maximum length of a name, and of a path, in bytes.
-const MAX_NAME: usize = 255;
+pub(crate) const MAX_NAME: usize = 255;
 const MAX_PATH: usize = 1024;
 
 /// A name in the directory of the mounted file, or in a directory beside `tree.yaml`.

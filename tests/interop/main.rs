@@ -21,7 +21,7 @@
 //! | `json` | trees of every type, and random ones | PyYAML, Python's JSON, jq |
 //! | `object_store` | objects in a bucket, mounted, changed, and asked for with a wrong key | moto, a server of S3 |
 //! | `preview` | pictures of arrays | numpy, by the documented formula |
-//! | `rare` | files and texts of `written_by_python`, `doubtful` and `saved` | Python asdf 5.2; only with `scripts/test --all` |
+//! | `rare` | files and texts of `written_by_python`, `doubtful` and `saved`; all FITS files and tables | Python asdf 5.2; fitsverify and DuckDB; only with `scripts/test --all` |
 //! | `schemas` | none: random edits of a tree, checked by the schemas of packages | the validator of Python asdf |
 //! | `tables` | tables of random columns | the original columns, through pyarrow and DuckDB |
 

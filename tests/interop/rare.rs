@@ -1,5 +1,8 @@
-//! Comparisons with asdf 5.2, the last version whose checksums are of the decoded bytes, and longer ones.
+//! Comparisons with asdf 5.2, the last version whose checksums are of the decoded bytes, with fitsverify, and longer ones.
 //! `scripts/test --all` runs them.
+
+use std::fs;
+use std::path::Path;
 
 use crate::{doubtful, saved, schemas, written_by_python};
 use common::mount::{Mounted, fresh_folder};
@@ -31,4 +34,34 @@ fn what_both_pythons_open_as_the_same_data_is_saved_and_nothing_else() {
 #[test]
 fn schemas_forbid_in_a_thousand_trees_what_they_forbid_in_python() {
     schemas::compare(1000, 2);
+}
+
+#[test]
+fn fitsverify_and_duckdb_find_nothing_wrong_with_generated_files() {
+    let folder = fresh_folder();
+    for (script, arguments) in [
+        ("write_arrays.py", &["FOLDER", "14", "30"][..]),
+        ("write_fits.py", &["FOLDER"]),
+        ("write_sip.py", &["FOLDER", "1", "12"]),
+        ("write_tables.py", &["FOLDER", "7", "6"]),
+        ("fits_masks.py", &["write", "FOLDER"]),
+        ("gwcs_axes.py", &["write", "FOLDER"]),
+        ("fits_coordinates.py", &["write", "FOLDER"]),
+        ("read_fits_groups.py", &["write", "FOLDER"]),
+        ("map_fits.py", &["write", "FOLDER"]),
+        ("times.py", &["write", "FOLDER"]),
+    ] {
+        let into = folder.path().join(script);
+        fs::create_dir(&into).unwrap();
+        let into = into.to_str().unwrap();
+        run(&python(), script, arguments.iter().map(|word| if *word == "FOLDER" { into } else { word }));
+    }
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
+    let mounted = Mounted::new([folder.path(), &fixtures]);
+    let printed = run(&python(), "verify_generated.py", [mounted.root()]);
+    mounted.unmount();
+    println!("fitsverify and DuckDB: {}", printed.trim());
+    let counts: Vec<usize> = printed.split_whitespace().map(|count| count.parse().unwrap()).collect();
+    let [fits, tables, rows, unreadable] = counts[..] else { panic!("{printed}") };
+    assert!(fits > 1900 && tables > 170 && rows > 2_000_000 && unreadable < 10, "{printed}");
 }

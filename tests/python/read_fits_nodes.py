@@ -108,6 +108,7 @@ for name in kind.names:
     assert np.array_equal(dimensions.data[name], np.frombuffer(BLOCK, kind, 2)[name]), name
 tables = opened("lying.asdf/fits/tables.fits")
 assert tables[0].data is None and tables[0].header["EXTEND"] is True and tables[1].header["EXTNAME"] == "ONLY"
+assert tables[1].header.count("EXTNAME") == 1, repr(tables[1].header)
 assert [tuple(row) for row in tables[1].data] == [(1, 2.5, "x"), (2, 3.5, "yz")], tables[1].data
 # The card of the tree, or else the unit of the column; an integer as the mask is a null.
 header = opened("lying.asdf/fits/units.fits")[1].header

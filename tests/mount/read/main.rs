@@ -38,6 +38,7 @@ mod on_servers;
 mod over_http;
 mod pages;
 mod picture_costs;
+mod rare;
 mod same_second;
 mod seek_tables;
 mod tls;

@@ -55,6 +55,7 @@ fn directories_behave_as_on_other_file_systems() {
         (fs::rename(path("a"), path("tree.yaml")), libc::ENOTDIR),
         (fs::rename(path("a/b/x"), path("a/b/c")), libc::EISDIR),
         (fs::hard_link(path("a"), path("d")), libc::EPERM),
+        (fs::remove_file(path(&"n".repeat(256))), libc::ENAMETOOLONG),
     ] {
         assert_eq!(errno(result), wanted);
     }

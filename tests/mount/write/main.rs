@@ -27,7 +27,7 @@
 //! | `random_edits` | edits, refusals, kills and remounts, compared with a model |
 //! | `plans`, `halfway` | saves by the library on ext2, ext3, ext4, XFS, btrfs and tmpfs: full disks, kills |
 //! | `opened_by_python` | the saves of each plan, opened by Python asdf |
-//! | `rare` | sshfs, mergerfs, exFAT, NTFS, and an older Python asdf; only with `scripts/test --all` |
+//! | `rare` | sshfs, mergerfs, exFAT, NTFS, an older Python asdf, fsx, pjdfstest, power cuts after each flush; only with `scripts/test --all` |
 //! | `commands` | `--edit`, `--set-tree`, `--recover` |
 //!
 //! Needs root, `/dev/fuse`, loop devices and a C compiler.

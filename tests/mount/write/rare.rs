@@ -1,4 +1,6 @@
-//! File systems and a version of Python asdf that few people have. `scripts/test --all` runs these tests.
+//! File systems, suites of tests and a version of Python asdf that few people have. `scripts/test --all` runs these tests.
+
+mod suites;
 
 use std::ffi::OsStr;
 use std::fs;
@@ -6,7 +8,7 @@ use std::os::unix::fs::MetadataExt;
 
 use crate::half_saved::leave_half;
 use crate::place::{Place, said, write};
-use crate::{opened_by_python, remote, unshared};
+use crate::{opened_by_python, power, remote, unshared};
 use common::python::old_python;
 
 /// Inode numbers change with each mount, or all files are writable by everyone.
@@ -57,4 +59,19 @@ fn files_of_each_plan_are_opened_by_an_older_asdf() {
 #[test]
 fn an_older_asdf_opens_files_with_an_index_among_junk() {
     opened_by_python::opens_files_with_junk(&old_python());
+}
+
+#[test]
+fn after_each_flush_of_ext4_each_file_is_the_old_one_or_the_new_one() {
+    power::after_each_flush("ext4", 32);
+}
+
+#[test]
+fn after_each_flush_of_xfs_each_file_is_the_old_one_or_the_new_one() {
+    power::after_each_flush("xfs", 320);
+}
+
+#[test]
+fn after_each_flush_of_btrfs_each_file_is_the_old_one_or_the_new_one() {
+    power::after_each_flush("btrfs", 128);
 }

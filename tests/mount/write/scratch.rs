@@ -3,6 +3,8 @@
 use std::fs::{self, File};
 use std::io::Write;
 use std::os::unix::fs::{MetadataExt, symlink};
+use std::path::Path;
+use std::time::Duration;
 
 use common::case::{Case, errno};
 use common::mount::wait_until;
@@ -68,6 +70,28 @@ fn an_open_file_lives_on_without_a_name() {
     tree.write_all_at(b"no tree any more", 0).unwrap();
     drop(tree);
     assert_eq!((case.saved(), case.saves()), (case.text.clone(), 0));
+}
+
+/// A backup by hard link (rsync, cp -l) is found by its new status-change time.
+#[test]
+fn a_change_of_the_number_of_links_changes_the_ctime() {
+    let case = Case::new();
+    let [one, two, other] = ["one", "two", "other"].map(|name| case.path(name));
+    for path in [&one, &other] {
+        fs::write(path, "x").unwrap();
+    }
+    let attributes = |path: &Path| {
+        std::thread::sleep(Duration::from_millis(5));
+        let stat = fs::metadata(path).unwrap();
+        (stat.nlink(), (stat.ctime(), stat.ctime_nsec()))
+    };
+    let made = attributes(&one);
+    fs::hard_link(&one, &two).unwrap();
+    let linked = attributes(&one);
+    assert!(linked.0 == 2 && linked.1 > made.1, "{made:?} {linked:?}");
+    fs::rename(&other, &two).unwrap();
+    let replaced = attributes(&one);
+    assert!(replaced.0 == 1 && replaced.1 > linked.1, "{linked:?} {replaced:?}");
 }
 
 #[test]

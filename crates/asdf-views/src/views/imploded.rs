@@ -192,10 +192,16 @@ fn names_files(text: &dyn Content) -> Result<bool> {
             let after = &piece[place + 6..];
             let after = after.strip_prefix(b"\"").or(after.strip_prefix(b"'")).unwrap_or(after);
             match after.trim_ascii_start() {
-                [b':', value @ ..] => match value.trim_ascii_start() {
-                    [] => !is_last,
-                    [first, ..] => !first.is_ascii_digit() && *first != b'-',
-                },
+                [b':', value @ ..] => {
+                    let value = value.trim_ascii_start();
+                    let number = value.strip_prefix(b"-").unwrap_or(value);
+                    let digits = number.iter().take_while(|byte| byte.is_ascii_digit()).count();
+                    match &number[digits..] {
+                        [] => !is_last,
+                        // The name of a file may begin with a digit.
+                        [next, ..] => digits == 0 || !(next.is_ascii_whitespace() || b",]}".contains(next)),
+                    }
+                }
                 // A match that is cut off here is found again in the next piece.
                 _ => false,
             }
@@ -211,14 +217,29 @@ mod tests {
     #[test]
     fn texts_that_name_files_are_told_by_a_glance() {
         let names = |text: &str| names_files(&Text::new(text.as_bytes())).unwrap();
-        for text in
-            ["source: a.asdf", "{\"source\":'x'}", "source : &a b", "  source:\n    x", "a\nsource: *n"]
-        {
+        for text in [
+            "source: a.asdf",
+            "{\"source\":'x'}",
+            "source : &a b",
+            "  source:\n    x",
+            "a\nsource: *n",
+            "source: 2026-11-30.asdf",
+            "source: -1.asdf",
+        ] {
             assert!(names(text), "{text}");
             let far = format!("{}{text}\n", "#".repeat(seekable::content::PIECE - 9));
             assert!(names(&far), "{text}");
         }
-        for text in ["", "source: 0", "{'source': -1}", "sources: x", "the source is x: y"] {
+        for text in [
+            "",
+            "source: 0",
+            "{source: 12, a: b}",
+            "{'source': -1}",
+            "[source: 3]",
+            "source: 0\n",
+            "sources: x",
+            "the source is x: y",
+        ] {
             assert!(!names(text), "{text}");
         }
     }

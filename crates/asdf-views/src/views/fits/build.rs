@@ -163,7 +163,10 @@ pub(super) fn of_document(
         };
         cards.extend(&hdu.cards);
         if document.is_table() {
-            set_names(&mut cards, &card::name(path.last().unwrap_or(&"")), path, None);
+            let mut names = Cards::default();
+            set_names(&mut names, &card::name(path.last().unwrap_or(&"")), path, None);
+            // A table that the tree describes by cards may have an EXTNAME of its own.
+            cards.extend_missing(&names);
         }
         let end = image::padding(data.len());
         let header = cards.header();
