@@ -147,14 +147,14 @@ impl LoggedQuantity {
     pub(super) fn array(&self, file: &Arc<GsdFile>) -> Result<Arc<dyn Content>> {
         let mut shape = vec![self.frames];
         let datatype = match self.form {
-            Form::Text(longest) => Datatype::Ucs4(longest),
+            Form::Text(longest) => Datatype::Scalar(Scalar::Ucs4(longest)),
             Form::Numbers(of) => {
                 shape.extend(of.shape().into_iter().filter(|_| !of.is_number()));
-                of.element().map_or(Datatype::Uint8, |element| element.scalar.into())
+                of.element().map_or(Datatype::Scalar(Scalar::Uint8), |element| element.scalar.into())
             }
             Form::Arrays(of) => {
                 shape.extend(of.shape());
-                of.element().map_or(Datatype::Uint8, |element| element.scalar.into())
+                of.element().map_or(Datatype::Scalar(Scalar::Uint8), |element| element.scalar.into())
             }
         };
         npy::little_endian(datatype, shape, Arc::new(RowsContent::new(file.clone(), self.clone())?))
