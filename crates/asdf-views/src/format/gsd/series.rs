@@ -368,13 +368,13 @@ fn file_of(file: &Arc<GsdFile>, shown: &SeriesFile) -> File {
     File {
         renewal: Renewal::WhileSame(Signature::new(format!("series {kind} {n} {m} {}", shown.chunks.count))),
         attributes: Some(Arc::new(move || attributes(&holder, &chunks))),
-        ..File::of(content(file, shown).map_err(|error| error.of(file.source().path())))
+        ..File::of(content(file, shown).map_err(|error| error.of(file.source.path())))
     }
 }
 
 fn file_of_rows(file: &Arc<GsdFile>, quantity: &LoggedQuantity) -> File {
     let renewal = Renewal::WhileSame(Signature::new(quantity.signature()));
-    let content = quantity.array(file).map_err(|error| error.of(file.source().path()));
+    let content = quantity.array(file).map_err(|error| error.of(file.source.path()));
     File { renewal, ..File::of(content) }
 }
 
