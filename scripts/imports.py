@@ -30,7 +30,7 @@ LAYERS = {
 # The modules within a module, in layers, too. The module itself, in whose file they are listed, may import all of them,
 # and none of them imports it. Those that are not named here import only those that are.
 LAYERS_WITHIN = {
-    ("crates/asdf-views/src", "views"): "same_paths",
+    ("crates/asdf-views/src", "views"): "json same_paths",
     ("crates/asdf-file/src", "asdf"): "container image_facts sources arrays view in_fits check external stored block growth "
     "head chain checksum facts kept_document computed defect header index ndarray quantize units",
 }

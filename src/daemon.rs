@@ -228,7 +228,7 @@ fn serve_watched(
     ready: impl FnOnce() -> Result<()>,
 ) -> Result<()> {
     let (filesystem, served) = contents::open_tree(plan)?;
-    let vfs = served.vfs().clone();
+    let vfs = served.writing.vfs.clone();
     let read_only = vfs.is_read_only();
     let remarks = vfs.remarks();
     lifecycle.serves(served);

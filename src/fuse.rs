@@ -103,27 +103,23 @@ impl Adapter {
 /// The part of a file system that writes. It outlives the threads that answer requests.
 #[derive(Debug)]
 pub struct Writing {
-    vfs: Arc<Vfs>,
+    /// The tree of nodes.
+    pub vfs: Arc<Vfs>,
     saving: Arc<Saves>,
     files: Arc<Handles<OpenFile>>,
 }
 
 impl Writing {
-    /// Returns the tree of nodes.
-    pub fn vfs(&self) -> &Arc<Vfs> {
-        &self.vfs
-    }
-
     /// Ends all writing ([`Vfs::close`]). Programs that wait for a save get their answer first.
     pub fn end(&self) {
-        let was_saving = self.saving.is_busy();
+        let was_saving = self.saving.workers.is_busy();
         self.vfs.close();
-        self.saving.wait(LAST_ANSWERS);
+        self.saving.workers.wait(LAST_ANSWERS);
         // A program that saved by fsync closes its file next, and that close must not fail.
         if was_saving {
             self.files.wait_while_any(|file| matches!(file, OpenFile::Writer(_)), LAST_CLOSING);
         }
-        self.saving.wait(LAST_ANSWERS);
+        self.saving.workers.wait(LAST_ANSWERS);
     }
 }
 

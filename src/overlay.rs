@@ -297,7 +297,7 @@ impl Overlay {
     pub(crate) fn recover_source(&self, editor: &mut Option<Editor>) -> Result<()> {
         let mounted = self.mounted()?;
         if mounted.is_half_saved() {
-            self.open_editor(editor)?.recover()?;
+            self.open_editor(editor)?.file.recover()?;
             mounted.recovered();
         }
         Ok(())

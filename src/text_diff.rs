@@ -91,7 +91,7 @@ fn compare(old: &[u8], new: &[u8], found: &mut dyn FnMut(ChangedLines) -> io::Re
                 }
             }
         }
-        here = (window.old_offset(taken.0), window.new_offset(taken.1));
+        here = (window.old.offset(taken.0), window.new.offset(taken.1));
         lines = (lines.0 + taken.0 as u64, lines.1 + taken.1 as u64);
     }
     pending.map_or(Ok(()), found)

@@ -284,7 +284,7 @@ impl Vfs {
     }
 
     fn mounted(&self, entry: &Entry) -> Result<Arc<MountedFile>> {
-        entry.lazy_overlay()?.mounted(&entry.position, &self.serials, &self.open_files)
+        entry.lazy_overlay()?.current.mounted(&entry.position.location, &self.serials, &self.open_files)
     }
 
     fn attr_of(&self, node: &Inode) -> Result<Attr> {
@@ -392,7 +392,7 @@ impl Vfs {
             }
             Class::MountedFile(overlay) => {
                 // Until a program looks into the file, its attributes come from the listing of its directory.
-                if overlay.last_seen().is_none()
+                if overlay.current.last_seen().is_none()
                     && let Some((stat, _)) = entry.position.location.listed()
                     && stat.source.mtime != (0, 0)
                 {

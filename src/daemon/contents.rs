@@ -48,15 +48,11 @@ pub(crate) fn reading(options: &asdf_access::options::Options) -> (Arc<Cache>, O
 /// The parts of a mount that signals and its clock act on.
 #[derive(Debug)]
 pub(super) struct Served {
-    writing: Writing,
+    pub(super) writing: Writing,
     cache: Arc<Cache>,
 }
 
 impl Served {
-    pub(super) fn vfs(&self) -> &Arc<Vfs> {
-        self.writing.vfs()
-    }
-
     /// Ends all writing before the process ends: waits for saves, and keeps unsaved texts. If it is called twice,
     /// both calls return when this is done.
     pub(super) fn close(&self) {

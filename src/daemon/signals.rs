@@ -80,7 +80,7 @@ impl Lifecycle {
             }
             SIGUSR1 | SIGUSR2 => {
                 let read_only = signal == SIGUSR1;
-                match self.served.get().map(|served| served.vfs().remount(read_only)) {
+                match self.served.get().map(|served| served.writing.vfs.remount(read_only)) {
                     Some(Ok(())) => tracing::info!("remounted {}", if read_only { "ro" } else { "rw" }),
                     Some(Err(error)) => tracing::warn!("not remounted: {error}"),
                     None => {}

@@ -6,7 +6,6 @@
 use std::collections::{HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use seekable::sync::locked;
 use seekable::workers::{Workers, while_waiting};
@@ -28,7 +27,8 @@ struct Share {
 
 /// The saves on all file systems of the mount. A file system without saves has no share.
 pub(super) struct Saves {
-    workers: Workers,
+    /// The threads, which are busy while a save is queued or running.
+    pub(super) workers: Workers,
     shares: Arc<Mutex<HashMap<FileSystem, Share>>>,
 }
 
@@ -58,16 +58,6 @@ impl Saves {
         // An extra thread takes the place of this one, which may wait for long.
         self.workers.run(move || while_waiting(|| work(&all, file_system)));
     }
-
-    /// True if a save is queued or running.
-    pub(super) fn is_busy(&self) -> bool {
-        self.workers.is_busy()
-    }
-
-    /// Waits until all saves are done, at most `patience`.
-    pub(super) fn wait(&self, patience: Duration) {
-        self.workers.wait(patience);
-    }
 }
 
 /// Runs the jobs of a file system until none is left.
@@ -93,6 +83,7 @@ fn work(shares: &Mutex<HashMap<FileSystem, Share>>, file_system: FileSystem) {
 mod tests {
     use super::*;
     use std::sync::{Barrier, mpsc};
+    use std::time::Duration;
 
     #[test]
     fn a_frozen_file_system_holds_up_only_its_own_saves() {
@@ -117,10 +108,10 @@ mod tests {
         let patience = Duration::from_secs(60);
         let others: Vec<_> = (0..20).map(|_| all.recv_timeout(patience).unwrap()).collect();
         assert!(others.iter().all(|file_system| *file_system == 2));
-        assert!(all.try_recv().is_err() && saves.is_busy());
+        assert!(all.try_recv().is_err() && saves.workers.is_busy());
         gate.wait();
         assert!((0..2 * SHARE).all(|_| all.recv_timeout(patience).unwrap() == 1));
-        saves.wait(patience);
-        assert!(!saves.is_busy() && locked(&*saves.shares).is_empty());
+        saves.workers.wait(patience);
+        assert!(!saves.workers.is_busy() && locked(&*saves.shares).is_empty());
     }
 }

@@ -461,8 +461,12 @@ mod tests {
                 elements,
             })
         };
-        assert_eq!(number_of(Datatype::Int16), Some((Scalar::Int16, Big)));
-        for other in [Datatype::Other("<f16".to_owned()), Datatype::Ascii(5), Datatype::Record(Vec::new())] {
+        assert_eq!(number_of(Datatype::Scalar(Scalar::Int16)), Some((Scalar::Int16, Big)));
+        for other in [
+            Datatype::Other("<f16".to_owned()),
+            Datatype::Scalar(Scalar::Ascii(5)),
+            Datatype::Record(Vec::new()),
+        ] {
             assert_eq!(number_of(other.clone()), None, "{other}");
         }
     }

@@ -114,7 +114,7 @@ impl CurrentFile {
 #[derive(Debug)]
 pub(crate) struct MountedFile {
     pub(crate) serial: u64,
-    location: Location,
+    pub(crate) location: Location,
     open_files: Arc<OpenFiles>,
     state: RankedMutex<MountedState>,
     /// Lock that is held while the file is parsed, and during a save.
@@ -448,12 +448,6 @@ impl MountedFile {
     /// True if the permissions allow this process to write the file.
     pub(crate) fn may_be_written(&self) -> bool {
         self.location.may_write().unwrap_or(false)
-    }
-
-    /// True if the file may be replaced without this kernel's knowledge, as on a network file system. Reads
-    /// may then return bytes of the replaced file.
-    pub(crate) fn is_remote(&self) -> bool {
-        self.location.is_remote()
     }
 
     /// Returns the message for changes of a file that was parsed, and whose format is read-only.

@@ -104,11 +104,6 @@ impl Parsed {
         Ok(())
     }
 
-    /// Keeps the generation readable for a moment after a lookup, because the kernel may open the file next.
-    pub(crate) fn pin(&self) {
-        self.usage.pin();
-    }
-
     /// Returns the file's mtime in this generation.
     pub(crate) fn mtime(&self) -> Time {
         self.source.stat().map_or((0, 0), |stat| stat.mtime)
@@ -163,7 +158,7 @@ impl Default for Usage {
 }
 
 impl Usage {
-    fn pin(&self) {
+    pub(crate) fn pin(&self) {
         let now = u64::try_from(self.made.elapsed().as_millis()).unwrap_or(u64::MAX - 1);
         self.pinned.store(now.saturating_add(1), Ordering::Relaxed);
     }

@@ -229,7 +229,7 @@ impl Overlay {
             Err(error) => return Err(self.refuse_unknown(state, overlay_file, error)),
         };
         // On a server the source may have been replaced, which only the file's editor finds out.
-        let is_certain = !self.mounted()?.is_remote();
+        let is_certain = !self.mounted()?.location.is_remote();
         let mut body = locked(&overlay_file.body);
         match &body.backing {
             Backing::Text(_) | Backing::Link(_) | Backing::Directory => return Err(errno(libc::EINVAL)),

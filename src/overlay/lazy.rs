@@ -9,14 +9,10 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use asdf_access::local::detect::EntryPosition;
-use asdf_access::local::stat::Stat;
 use seekable::error::{Result, errno};
 use seekable::sync::{Rank, RankedMutex, locked, locked_at_once};
 
-use crate::mounted::file::{CurrentFile, MountedFile};
-use crate::mounted::generation::HeldGeneration;
-use crate::mounted::open_files::OpenFiles;
-use crate::mounted::serials::Serials;
+use crate::mounted::file::CurrentFile;
 use crate::overlay::file::OverlayFile;
 use crate::overlay::{Overlay, SharedByOverlays};
 
@@ -26,7 +22,7 @@ const ENTERED: Duration = Duration::from_millis(30);
 /// The directory of a file, with its overlay created on demand.
 #[derive(Debug)]
 pub(crate) struct LazyOverlay {
-    current: Arc<CurrentFile>,
+    pub(crate) current: Arc<CurrentFile>,
     overlay: RankedMutex<Option<Arc<Overlay>>>,
     /// True once the file was found writable.
     is_writable: AtomicBool,
@@ -47,36 +43,6 @@ impl Default for LazyOverlay {
 }
 
 impl LazyOverlay {
-    /// Returns the mounted file at `position`.
-    pub(crate) fn mounted(
-        &self,
-        position: &EntryPosition,
-        serials: &Serials,
-        open_files: &Arc<OpenFiles>,
-    ) -> Result<Arc<MountedFile>> {
-        self.current.mounted(&position.location, serials, open_files)
-    }
-
-    /// Returns the mounted file at `position`, and its newest generation.
-    pub(crate) fn newest(
-        &self,
-        position: &EntryPosition,
-        serials: &Serials,
-        open_files: &Arc<OpenFiles>,
-    ) -> Result<(Arc<MountedFile>, HeldGeneration)> {
-        self.current.newest(&position.location, serials, open_files)
-    }
-
-    /// Returns the last known stat of the file; `None` if no program has looked into it.
-    pub(crate) fn last_seen(&self) -> Option<Stat> {
-        self.current.last_seen()
-    }
-
-    /// True if the file is parsed at present.
-    pub(crate) fn is_parsed(&self) -> bool {
-        self.current.is_parsed()
-    }
-
     /// True if the file can be written; `shared` is common to all directories.
     ///
     /// # Errors
@@ -85,7 +51,7 @@ impl LazyOverlay {
         if self.is_writable.load(Relaxed) {
             return Ok(true);
         }
-        let (_, opened) = self.newest(position, &shared.serials, &shared.open_files)?;
+        let (_, opened) = self.current.newest(&position.location, &shared.serials, &shared.open_files)?;
         let is_writable = opened.container()?.is_editable() && position.location.may_write()?;
         self.is_writable.store(is_writable, Relaxed);
         Ok(is_writable)
@@ -97,7 +63,7 @@ impl LazyOverlay {
         position: &EntryPosition,
         shared: &SharedByOverlays,
     ) -> Result<Option<String>> {
-        let (_, opened) = self.newest(position, &shared.serials, &shared.open_files)?;
+        let (_, opened) = self.current.newest(&position.location, &shared.serials, &shared.open_files)?;
         let container = opened.container().ok().filter(|container| !container.is_editable());
         Ok(container.map(|container| container.unchangeable()))
     }

@@ -43,13 +43,13 @@ pub(super) struct DiffWindow<'t> {
     /// Maximum number of lines of each text.
     limit: usize,
     input: InternedInput<&'t [u8]>,
-    old: Side,
-    new: Side,
+    pub(super) old: Side,
+    pub(super) new: Side,
 }
 
 /// The places of the lines of one text: the offsets of their starts, followed by the offset at which the last line
 /// ends.
-struct Side {
+pub(super) struct Side {
     offsets: Vec<usize>,
     is_whole: bool,
 }
@@ -70,7 +70,8 @@ impl Side {
         self.offsets.len() - 1
     }
 
-    fn offset(&self, line: usize) -> usize {
+    /// Returns the offset of a line of the window in the text.
+    pub(super) fn offset(&self, line: usize) -> usize {
         self.offsets.get(line).or(self.offsets.last()).copied().unwrap_or(0)
     }
 }
@@ -123,16 +124,6 @@ impl<'t> DiffWindow<'t> {
             removed: edit.old.len() as u64,
             added: edit.new.len() as u64,
         }
-    }
-
-    /// Returns the offset in the old text of a line of the window.
-    pub(super) fn old_offset(&self, line: usize) -> usize {
-        self.old.offset(line)
-    }
-
-    /// Returns the offset in the new text of a line of the window.
-    pub(super) fn new_offset(&self, line: usize) -> usize {
-        self.new.offset(line)
     }
 
     fn edits(&self) -> Vec<Edit> {

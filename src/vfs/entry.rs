@@ -106,7 +106,7 @@ impl Entry {
                 (Class::MountedFile(_), EntryForm::MountedFile) => self.position.location.accepts(&seen.stat),
                 // Another program has truncated the file, and is writing it again.
                 (Class::MountedFile(file), EntryForm::File) => {
-                    let is_same = file.last_seen().is_some_and(|known| known.key == key);
+                    let is_same = file.current.last_seen().is_some_and(|known| known.key == key);
                     is_same
                         && !seen.stat.source.is_unchanged_for(REWRITTEN)
                         && self.position.location.accepts(&seen.stat)

@@ -137,7 +137,7 @@ impl Vfs {
             len: 0,
             bytes: OnceLock::new(),
         };
-        content.len = content.html(&mut |_| Ok(None))?.len() as u64;
+        content.len = content.page.html(&content.names, &mut |_| Ok(None))?.len() as u64;
         Ok(content)
     }
 
@@ -176,15 +176,12 @@ impl std::fmt::Debug for GalleryContent {
 }
 
 impl GalleryContent {
-    fn html(&self, facts: &mut dyn FnMut(usize) -> Result<Option<GalleryFacts>>) -> Result<Vec<u8>> {
-        self.page.html(&self.names, facts)
-    }
-
     fn bytes(&self) -> Result<&Vec<u8>> {
         if let Some(bytes) = self.bytes.get() {
             return Ok(bytes);
         }
-        let bytes = self.html(&mut |number| Ok(self.files.get(number).and_then(|file| self.facts(file))))?;
+        let mut facts = |number| Ok(self.files.get(number).and_then(|file: &GalleryFile| self.facts(file)));
+        let bytes = self.page.html(&self.names, &mut facts)?;
         Ok(self.bytes.get_or_init(|| bytes))
     }
 

@@ -153,7 +153,7 @@ impl Vfs {
         shown: Option<&ViewContent>,
     ) -> Result<Inode> {
         let shown = shown.map(|shown| {
-            shown.held.pin();
+            shown.held.usage.pin();
             NodeState::new(&shown.held, &shown.what)
         });
         let carries_over = |view: &Arc<ViewNode>| shown.as_ref().is_none_or(|shown| view.carry_over(shown));
@@ -204,13 +204,13 @@ impl Vfs {
         if !view.carry_over(&NodeState::new(&shown.held, &shown.what)) {
             return Err(rustix::io::Errno::STALE.into());
         }
-        shown.held.pin();
+        shown.held.usage.pin();
         Ok(shown)
     }
 
     /// Returns the mounted file at an entry, and its newest generation.
     pub(crate) fn newest(&self, entry: &Entry) -> Result<MountedGeneration> {
-        entry.lazy_overlay()?.newest(&entry.position, &self.serials, &self.open_files)
+        entry.lazy_overlay()?.current.newest(&entry.position.location, &self.serials, &self.open_files)
     }
 
     /// Returns the content of a view in the newest generation, if it has the same bytes there: their place in

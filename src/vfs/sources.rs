@@ -98,7 +98,7 @@ impl Vfs {
         let serials = Arc::new(Serials::new());
         let root = Arc::new(root_of(found)?);
         if let Class::MountedFile(overlay) = &root.class {
-            overlay.mounted(&root.position, &serials, &open_files)?.opened()?.container()?;
+            overlay.current.mounted(&root.position.location, &serials, &open_files)?.opened()?.container()?;
         }
         let (shared, error) = shared(options, &serials, &open_files);
         let mut vfs = Self {

@@ -164,7 +164,7 @@ impl Vfs {
     /// `ls -l` asks for the names of each entry, to find out whether there is an ACL.
     pub fn xattr_names_unparsed(&self, ino: Ino) -> Option<Vec<u8>> {
         let Ok(Inode::Entry(entry)) = self.node(ino) else { return None };
-        if ino == Ino::ROOT || entry.lazy_overlay().ok()?.is_parsed() {
+        if ino == Ino::ROOT || entry.lazy_overlay().ok()?.current.is_parsed() {
             return None;
         }
         let location = &entry.position.location;

@@ -1,6 +1,8 @@
 //! Trees, arrays and blocks of the three formats.
 
-use asdf_access::{ArraySource, ByteOrder, Datatype, File, Kind, OpenOptions, Selection, Severity, Verified};
+use asdf_access::{
+    ArraySource, ByteOrder, Datatype, File, Kind, OpenOptions, Scalar, Selection, Severity, Verified,
+};
 
 use crate::repository;
 use common::asdf::{AsdfBuilder, Block, HEAD};
@@ -103,8 +105,14 @@ table: !core/ndarray-1.1.0
     let table = file.array("table").unwrap();
     let Datatype::Record(fields) = &table.datatype else { panic!("{:?}", table.datatype) };
     let [a, b] = &fields[..] else { panic!("{fields:?}") };
-    assert_eq!((a.name.as_str(), a.byteorder, &a.datatype), ("a", ByteOrder::Big, &Datatype::Int16));
-    assert_eq!((b.name.as_str(), &b.shape[..], &b.datatype), ("b", &[2][..], &Datatype::Uint8));
+    assert_eq!(
+        (a.name.as_str(), a.byteorder, &a.datatype),
+        ("a", ByteOrder::Big, &Datatype::Scalar(Scalar::Int16))
+    );
+    assert_eq!(
+        (b.name.as_str(), &b.shape[..], &b.datatype),
+        ("b", &[2][..], &Datatype::Scalar(Scalar::Uint8))
+    );
     let mut row = [0; 4];
     assert_eq!((table.read_at(4, &mut row).unwrap(), row), (4, [0, 3, 0, 4]));
 

@@ -2,7 +2,7 @@
 //!
 //! FILE is a path or an address. Without PATH, the arrays are listed.
 
-use asdf_access::{Array, Datatype, Element, File, Result};
+use asdf_access::{Array, Datatype, Element, File, Result, Scalar};
 
 fn main() -> std::process::ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -35,11 +35,11 @@ fn show(file: &str, path: &str) -> Result<()> {
     let array = file.array(path)?;
     println!("{} {:?}", array.datatype, array.shape);
     let range = match array.datatype {
-        Datatype::Float16 | Datatype::Float32 => range::<f32>(&array)?,
-        Datatype::Float64 => range::<f64>(&array)?,
-        Datatype::Int16 => range::<i16>(&array)?,
-        Datatype::Int32 => range::<i32>(&array)?,
-        Datatype::Uint8 => range::<u8>(&array)?,
+        Datatype::Scalar(Scalar::Float16 | Scalar::Float32) => range::<f32>(&array)?,
+        Datatype::Scalar(Scalar::Float64) => range::<f64>(&array)?,
+        Datatype::Scalar(Scalar::Int16) => range::<i16>(&array)?,
+        Datatype::Scalar(Scalar::Int32) => range::<i32>(&array)?,
+        Datatype::Scalar(Scalar::Uint8) => range::<u8>(&array)?,
         _ => return Ok(()),
     };
     println!("{range}");

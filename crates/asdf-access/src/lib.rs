@@ -100,6 +100,6 @@ pub use asdf_file::asdf::decode::decode;
 pub use asdf_file::container::{ArrayFacts, ArraySource, Defect, ElementType, FieldType, Severity, Verified};
 pub use library::{
     Allowed, Array, Block, ByteOrder, CheckProgress, Datatype, Element, Field, File, OpenOptions, SaveReport,
-    Selection,
+    Scalar, Selection,
 };
 pub use seekable::{Error, Kind, Result};

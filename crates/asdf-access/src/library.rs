@@ -24,7 +24,7 @@ pub use block::Block;
 pub use check::CheckProgress;
 pub use options::OpenOptions;
 
-pub use asdf_file::array::{ByteOrder, Datatype, Field};
+pub use asdf_file::array::{ByteOrder, Datatype, Field, Scalar};
 pub use asdf_tree::yaml::assign::Allowed;
 
 use seekable::error::{Error, Kind, Result};

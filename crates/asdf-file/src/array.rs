@@ -88,7 +88,7 @@ mod tests {
     fn an_element_is_found_by_its_index() {
         for fortran_order in [false, true] {
             let elements = Arc::new(Text::new(vec![0; 24]));
-            let (datatype, byteorder) = (Datatype::Uint8, ByteOrder::Little);
+            let (datatype, byteorder) = (Datatype::Scalar(Scalar::Uint8), ByteOrder::Little);
             let array = Array { datatype, byteorder, fortran_order, shape: vec![2, 3, 4], elements };
             for position in 0..24 {
                 assert_eq!(array.position_of(&array.index_of(position)), position);

@@ -72,7 +72,7 @@ use object::{Object, Opened};
 use proof::Proof;
 use seekable::cache::Cache;
 use seekable::error::Result;
-use seekable::source::{ListedStat, PlaceStat, Revision, Source, SourceStat, Time};
+use seekable::source::{Revision, Source, SourceStat, Time};
 use seekable::sync::locked;
 use shared::RemoteState;
 use version::ObjectVersion;
@@ -196,24 +196,10 @@ impl Remote {
         ListedName { is_directory: *is_directory, stat, is_exact: size.is_some() && is_proven }
     }
 
-    /// Returns a number for a name in a directory, for [`Remote::listed`].
+    /// Returns a number for a name in a directory, for its state in the last listing.
     fn number(&self, directory: &Address, name: &OsStr) -> u64 {
         let name = name.to_str().unwrap_or_default();
         self.listed.digest(&self.shared.identity(&directory.as_directory()), name)
-    }
-
-    /// Returns the state of a name by the last listing of its directory, if that is recent.
-    fn listed(&self, number: u64, address: &Address) -> Option<ListedStat> {
-        let name = self.listed.get(number)?;
-        if name.is_directory {
-            return Some(ListedStat { stat: PlaceStat::Directory, is_exact: true });
-        }
-        // An object that was opened is asked for its state itself.
-        let key = (self.shared.identity(address), Trust::Mounted);
-        let is_exact = name.is_exact && !locked(&self.known).contains(&key);
-        let mtime = self.shared.times.get(&key.0).unwrap_or(name.stat.mtime);
-        let stat = SourceStat { mtime, ..name.stat };
-        Some(ListedStat { stat: PlaceStat::File(stat), is_exact })
     }
 
     /// Returns the address of a name in a directory; `None` if no name of a listing is like it. The address

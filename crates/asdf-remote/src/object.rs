@@ -307,7 +307,7 @@ impl Object {
 
     fn on_disk(&self, block: u64) -> Option<Bytes> {
         let bytes = Arc::new(self.disk()?.get(&self.kept_key, block, self.block_len(block))?);
-        self.shared.client.counters.disk_hit();
+        self.shared.client.counters.disk_hits.fetch_add(1, Ordering::Relaxed);
         self.shared.cache.put(self.id, block * BLOCK, &bytes);
         Some(bytes)
     }

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use seekable::error::{Error, Kind, Result};
-use seekable::source::{ListedStat, Place, PlaceEntry, PlaceKind, PlaceStat, Revision, Source};
+use seekable::source::{ListedStat, Place, PlaceEntry, PlaceKind, PlaceStat, Revision, Source, SourceStat};
+use seekable::sync::locked;
 
 use super::{Address, ListedEntry, Remote, RemoteStat, Trust};
 
@@ -86,7 +87,16 @@ impl Place for RemotePlace {
     }
 
     fn listed(&self) -> Option<ListedStat> {
-        self.remote.listed(self.number?, self.address.as_ref()?)
+        let name = self.remote.listed.get(self.number?)?;
+        if name.is_directory {
+            return Some(ListedStat { stat: PlaceStat::Directory, is_exact: true });
+        }
+        // An object that was opened is asked for its state itself.
+        let key = (self.remote.shared.identity(self.address.as_ref()?), Trust::Mounted);
+        let is_exact = name.is_exact && !locked(&self.remote.known).contains(&key);
+        let mtime = self.remote.shared.times.get(&key.0).unwrap_or(name.stat.mtime);
+        let stat = SourceStat { mtime, ..name.stat };
+        Some(ListedStat { stat: PlaceStat::File(stat), is_exact })
     }
 
     fn is_shown_as_listed(&self) -> bool {

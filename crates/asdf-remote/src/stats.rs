@@ -14,8 +14,8 @@ pub(super) struct Counters {
     requests: AtomicU64,
     bytes: AtomicU64,
     retries: AtomicU64,
-    memory_hits: AtomicU64,
-    disk_hits: AtomicU64,
+    pub(super) memory_hits: AtomicU64,
+    pub(super) disk_hits: AtomicU64,
     errors: AtomicU64,
     last_error: Mutex<Option<(SystemTime, String)>>,
 }
@@ -72,14 +72,6 @@ impl Counters {
 
     pub(super) fn retry(&self) {
         self.retries.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(super) fn memory_hit(&self) {
-        self.memory_hits.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(super) fn disk_hit(&self) {
-        self.disk_hits.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(super) fn failed(&self, error: &Error) {

@@ -67,33 +67,38 @@ pub trait Sequential: Send + Sync + fmt::Debug {
     /// Creates a decoder at decoded offset 0.
     fn start(&self) -> Result<Box<dyn Decoder>>;
 
+    /// Returns the stream that this one stands for. The methods below ask it, unless this one answers itself.
+    fn inner(&self) -> Option<&dyn Sequential> {
+        None
+    }
+
     /// Finds checkpoints up to `wanted`, as far as possible without decoding.
     fn find_ahead(&self, wanted: u64) {
-        let _ = wanted;
+        if let Some(inner) = self.inner() {
+            inner.find_ahead(wanted);
+        }
     }
 
     /// Returns the last decoded offset at or before `wanted` at which decoding can start.
     fn nearest(&self, wanted: u64) -> u64 {
-        let _ = wanted;
-        0
+        self.inner().map_or(0, |inner| inner.nearest(wanted))
     }
 
     /// Returns the memory in bytes that decoding needs, in addition to the decoded bytes.
     fn weight(&self) -> u64 {
-        1 << 20
+        self.inner().map_or(1 << 20, Sequential::weight)
     }
 
     /// Creates a decoder at decoded offset `at`; decoding begins at the [`nearest`](Self::nearest) possible
     /// offset.
     fn start_at(&self, at: u64) -> Result<Box<dyn Decoder>> {
-        let _ = at;
-        self.start()
+        self.inner().map_or_else(|| self.start(), |inner| inner.start_at(at))
     }
 
     /// True if the first read at the end of the stream decodes the whole stream, and leaves a seek table for
     /// the next mount.
     fn costs_a_pass(&self) -> bool {
-        false
+        self.inner().is_some_and(Sequential::costs_a_pass)
     }
 }
 

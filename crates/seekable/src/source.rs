@@ -42,8 +42,10 @@ pub use writes::count_writes;
 
 /// Bytes that can be read at any offset.
 pub trait Source: Send + Sync + std::fmt::Debug {
-    /// Returns the name that the source was opened by, for messages.
-    fn path(&self) -> &Path;
+    /// Returns the name that the source was opened by, for messages. A source that wraps none has one of its own.
+    fn path(&self) -> &Path {
+        self.inner().map_or(Path::new(""), Source::path)
+    }
 
     /// Returns the source that this one wraps. What follows without a method of its own is then that source's,
     /// except for the reads.

@@ -630,10 +630,6 @@ impl Drop for GenerationSource {
 }
 
 impl Source for GenerationSource {
-    fn path(&self) -> &Path {
-        self.bytes.source.path()
-    }
-
     fn inner(&self) -> Option<&dyn Source> {
         Some(&*self.bytes.source)
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use asdf_file::array::zarr::MAX_CHUNKS;
-use asdf_file::array::{self, ByteOrder, Datatype, Gather, float16};
+use asdf_file::array::{self, ByteOrder, Datatype, Gather, Scalar, float16};
 use seekable::content::{Content, read_exact_at};
 use seekable::error::{Error, Kind, Result};
 
@@ -70,7 +70,7 @@ macro_rules! number {
 
         impl Element for $rust {
             fn reads(datatype: &Datatype) -> bool {
-                *datatype == Datatype::$datatype
+                *datatype == Datatype::Scalar(Scalar::$datatype)
             }
 
             fn of_bytes(bytes: &[u8], byteorder: ByteOrder) -> Self {
@@ -107,7 +107,7 @@ impl private::Sealed for f32 {}
 
 impl Element for f32 {
     fn reads(datatype: &Datatype) -> bool {
-        matches!(datatype, Datatype::Float16 | Datatype::Float32)
+        matches!(datatype, Datatype::Scalar(Scalar::Float16 | Scalar::Float32))
     }
 
     fn of_bytes(bytes: &[u8], byteorder: ByteOrder) -> Self {
@@ -122,7 +122,7 @@ impl private::Sealed for bool {}
 
 impl Element for bool {
     fn reads(datatype: &Datatype) -> bool {
-        *datatype == Datatype::Bool8
+        *datatype == Datatype::Scalar(Scalar::Bool8)
     }
 
     fn of_bytes(bytes: &[u8], _: ByteOrder) -> Self {
@@ -137,7 +137,7 @@ macro_rules! complex {
 
         impl Element for [$part; 2] {
             fn reads(datatype: &Datatype) -> bool {
-                *datatype == Datatype::$datatype
+                *datatype == Datatype::Scalar(Scalar::$datatype)
             }
 
             fn of_bytes(bytes: &[u8], byteorder: ByteOrder) -> Self {
@@ -181,7 +181,7 @@ impl Array {
             // A text of a GSD file.
             let shape = vec![content.len()];
             let elements = content.clone();
-            let datatype = Datatype::Uint8;
+            let datatype = Datatype::Scalar(Scalar::Uint8);
             let byteorder = ByteOrder::Little;
             return Ok(Self { path: path.to_owned(), datatype, byteorder, shape, item: 1, elements });
         };

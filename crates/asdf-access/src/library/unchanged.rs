@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::ops::Range;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -39,10 +38,6 @@ impl UnchangedSource {
 }
 
 impl Source for UnchangedSource {
-    fn path(&self) -> &Path {
-        self.source.path()
-    }
-
     fn inner(&self) -> Option<&dyn Source> {
         Some(&*self.source)
     }

@@ -1,7 +1,6 @@
 //! One version of a file elsewhere, as a source.
 
 use std::ops::Range;
-use std::path::Path;
 use std::sync::Arc;
 
 use seekable::error::Result;
@@ -25,10 +24,6 @@ impl PinnedSource {
 }
 
 impl Source for PinnedSource {
-    fn path(&self) -> &Path {
-        self.source.path()
-    }
-
     fn inner(&self) -> Option<&dyn Source> {
         Some(&*self.source)
     }

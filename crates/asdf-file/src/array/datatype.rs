@@ -6,26 +6,9 @@ use super::literal::{quoted, tuple};
 
 /// The type of an element.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)] // the standard's names
 pub enum Datatype {
-    Bool8,
-    Int8,
-    Int16,
-    Int32,
-    Int64,
-    Uint8,
-    Uint16,
-    Uint32,
-    Uint64,
-    Float16,
-    Float32,
-    Float64,
-    Complex64,
-    Complex128,
-    /// A string of this many bytes, filled up with NUL.
-    Ascii(u64),
-    /// A string of this many characters of four bytes, filled up with NUL.
-    Ucs4(u64),
+    /// A number or a string, filled up with NUL.
+    Scalar(Scalar),
     /// Fields, packed without gaps.
     Record(Vec<Field>),
     /// Another type, such as a time, in numpy's notation.
@@ -203,12 +186,12 @@ pub enum ByteOrder {
 impl Datatype {
     /// Returns the type as the `descr` of a `.npy` header, a Python literal.
     pub fn descr(&self, byteorder: ByteOrder) -> String {
-        match (self, self.scalar()) {
-            (_, Some(scalar)) => format!("'{}'", scalar.in_numpy(byteorder)),
-            (Self::Record(fields), _) => {
+        match self {
+            Self::Scalar(scalar) => format!("'{}'", scalar.in_numpy(byteorder)),
+            Self::Record(fields) => {
                 format!("[{}]", fields.iter().map(Field::descr).collect::<Vec<_>>().join(", "))
             }
-            (other, _) => format!("'{other}'"),
+            Self::Other(name) => format!("'{name}'"),
         }
     }
 
@@ -224,16 +207,15 @@ impl Datatype {
                 let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
                 digits.get(..end)?.parse().ok()?
             }
-            _ => self.scalar()?.size()?,
+            Self::Scalar(scalar) => scalar.size()?,
         })
     }
 
     /// Returns the type of a number or a string.
     pub fn scalar(&self) -> Option<Scalar> {
         match self {
-            Self::Ascii(len) => Some(Scalar::Ascii(*len)),
-            Self::Ucs4(len) => Some(Scalar::Ucs4(*len)),
-            _ => Scalar::NUMBERS.into_iter().find(|number| Self::from(*number) == *self),
+            Self::Scalar(scalar) => Some(*scalar),
+            Self::Record(_) | Self::Other(_) => None,
         }
     }
 }
@@ -254,24 +236,7 @@ impl Field {
 
 impl From<Scalar> for Datatype {
     fn from(scalar: Scalar) -> Self {
-        match scalar {
-            Scalar::Int8 => Self::Int8,
-            Scalar::Int16 => Self::Int16,
-            Scalar::Int32 => Self::Int32,
-            Scalar::Int64 => Self::Int64,
-            Scalar::Uint8 => Self::Uint8,
-            Scalar::Uint16 => Self::Uint16,
-            Scalar::Uint32 => Self::Uint32,
-            Scalar::Uint64 => Self::Uint64,
-            Scalar::Float16 => Self::Float16,
-            Scalar::Float32 => Self::Float32,
-            Scalar::Float64 => Self::Float64,
-            Scalar::Complex64 => Self::Complex64,
-            Scalar::Complex128 => Self::Complex128,
-            Scalar::Bool8 => Self::Bool8,
-            Scalar::Ascii(len) => Self::Ascii(len),
-            Scalar::Ucs4(len) => Self::Ucs4(len),
-        }
+        Self::Scalar(scalar)
     }
 }
 
@@ -279,14 +244,14 @@ impl fmt::Display for Datatype {
     /// Writes the standard's name.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Ascii(len) => write!(out, "[ascii, {len}]"),
-            Self::Ucs4(len) => write!(out, "[ucs4, {len}]"),
+            Self::Scalar(Scalar::Ascii(len)) => write!(out, "[ascii, {len}]"),
+            Self::Scalar(Scalar::Ucs4(len)) => write!(out, "[ucs4, {len}]"),
+            Self::Scalar(scalar) => out.write_str(scalar.name()),
             Self::Other(name) => out.write_str(name),
             Self::Record(fields) => {
                 let fields = fields.iter().map(|field| format!("{}: {}", field.name, field.datatype));
                 write!(out, "{{{}}}", fields.collect::<Vec<_>>().join(", "))
             }
-            scalar => out.write_str(&format!("{scalar:?}").to_lowercase()),
         }
     }
 }
@@ -318,17 +283,22 @@ mod tests {
             byteorder: ByteOrder::Big,
             shape: shape.to_vec(),
         };
-        let inner = Datatype::Record(vec![field(None, "x", Datatype::Uint8, &[])]);
+        let inner = Datatype::Record(vec![field(None, "x", Datatype::Scalar(Scalar::Uint8), &[])]);
         let fields = [
-            field(None, "it's", Datatype::Float32, &[]),
+            field(None, "it's", Datatype::Scalar(Scalar::Float32), &[]),
             field(Some("t"), "n", inner, &[2, 3]),
-            field(None, "u", Datatype::Ucs4(2), &[1]),
+            field(None, "u", Datatype::Scalar(Scalar::Ucs4(2)), &[1]),
         ];
         for (datatype, shown, descr, size) in [
-            (Datatype::Complex128, "complex128", "'>c16'", Some(16)),
-            (Datatype::Bool8, "bool8", "'|b1'", Some(1)),
-            (Datatype::Ascii(5), "[ascii, 5]", "'|S5'", Some(5)),
-            (Datatype::Ucs4(1 << 62), "[ucs4, 4611686018427387904]", "'>U4611686018427387904'", None),
+            (Datatype::Scalar(Scalar::Complex128), "complex128", "'>c16'", Some(16)),
+            (Datatype::Scalar(Scalar::Bool8), "bool8", "'|b1'", Some(1)),
+            (Datatype::Scalar(Scalar::Ascii(5)), "[ascii, 5]", "'|S5'", Some(5)),
+            (
+                Datatype::Scalar(Scalar::Ucs4(1 << 62)),
+                "[ucs4, 4611686018427387904]",
+                "'>U4611686018427387904'",
+                None,
+            ),
             (Datatype::Other("<M8[ns]".to_owned()), "<M8[ns]", "'<M8[ns]'", Some(8)),
             (Datatype::Other("|V3".to_owned()), "|V3", "'|V3'", Some(3)),
             (

@@ -79,6 +79,7 @@ pub fn little_endian(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::array::Scalar;
 
     /// Expected headers are from numpy 2.4: `numpy.save(file, numpy.zeros(shape, descr))`.
     #[test]
@@ -141,7 +142,7 @@ mod tests {
     #[test]
     fn an_array_is_its_header_and_its_data() {
         let data = Arc::new(Text::new(vec![7; 12]));
-        let array = little_endian(Datatype::Uint8, vec![12], data).unwrap();
+        let array = little_endian(Datatype::Scalar(Scalar::Uint8), vec![12], data).unwrap();
         assert_eq!(array.len(), 140);
         let mut end = [0; 12];
         assert_eq!(array.read_at(128, &mut end).unwrap(), 12);

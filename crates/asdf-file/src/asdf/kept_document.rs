@@ -56,20 +56,23 @@ impl<T: Any + Send + Sync> Drop for Remade<T> {
 /// The document of a tree.
 #[derive(Debug)]
 pub struct KeptDocument {
-    tree: Arc<dyn Content>,
+    /// The text of the tree.
+    pub tree: Arc<dyn Content>,
+    /// The cache that keeps the document.
+    pub cache: Arc<Cache>,
     document: Remade<Document>,
 }
 
 impl KeptDocument {
     /// Makes a place for the document of a tree.
     pub fn new(tree: Arc<dyn Content>, cache: &Arc<Cache>) -> Self {
-        Self { tree, document: Remade::new(cache) }
+        Self { tree, cache: cache.clone(), document: Remade::new(cache) }
     }
 
     /// Reserves memory for making the document if it is large, and nobody uses it; waits until it is free.
     pub fn demand(&self) -> Option<Reservation> {
         let is_made = self.tree.len() >= LARGE && !self.is_used();
-        is_made.then(|| self.document.cache.demand(self.memory()))
+        is_made.then(|| self.cache.demand(self.memory()))
     }
 
     /// Returns the approximate memory of the document.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::array::{ByteOrder, Datatype};
+use crate::array::{ByteOrder, Datatype, Scalar};
 
 /// An array of a file, as the catalogue describes it.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
@@ -47,8 +47,8 @@ impl ElementType {
     /// Returns a type as ASDF writes it.
     pub fn of(datatype: &Datatype) -> Self {
         match datatype {
-            Datatype::Ascii(len) => Self::Text("ascii", *len),
-            Datatype::Ucs4(len) => Self::Text("ucs4", *len),
+            Datatype::Scalar(Scalar::Ascii(len)) => Self::Text("ascii", *len),
+            Datatype::Scalar(Scalar::Ucs4(len)) => Self::Text("ucs4", *len),
             Datatype::Record(fields) => {
                 let field = |field: &crate::array::Field| FieldType {
                     name: field.name.clone(),
@@ -62,7 +62,7 @@ impl ElementType {
                 Self::Fields(fields.iter().map(field).collect())
             }
             Datatype::Other(name) => Self::Named(name.clone()),
-            datatype => Self::Named(format!("{datatype:?}").to_lowercase()),
+            Datatype::Scalar(scalar) => Self::Named(scalar.name().to_owned()),
         }
     }
 }

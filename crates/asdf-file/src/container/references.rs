@@ -51,7 +51,9 @@ pub trait Plan: Send {
     fn array(&self) -> &ZarrArray;
 
     /// Returns the number of chunks.
-    fn count(&self) -> u64;
+    fn count(&self) -> u64 {
+        self.array().count().unwrap_or(u64::MAX)
+    }
 
     /// Returns what readers need beside the codecs of numcodecs, if anything. It is named among the arrays that
     /// are left out.

@@ -33,7 +33,8 @@ const LARGE: usize = 1 << 20;
 /// The editor of one file's tree. It holds the file's lock until it is dropped.
 #[derive(Debug)]
 pub struct Editor {
-    file: Target,
+    /// The file.
+    pub file: Target,
     validation: Validation,
     schemas: Option<Arc<Schemas>>,
     options: SaveOptions,
@@ -313,11 +314,6 @@ impl Editor {
     pub fn replaced(&self) -> Option<SourceVersion> {
         let layout = self.file.layout.as_ref().filter(|_| self.file.rename_unsynced)?;
         Some(layout.identity.into())
-    }
-
-    /// Finishes or undoes a failed save that could not be completed at once.
-    pub fn recover(&mut self) -> Result<()> {
-        self.file.recover()
     }
 }
 

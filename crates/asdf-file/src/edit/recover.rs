@@ -375,13 +375,18 @@ impl<S: Storage> Recovery<'_, S> {
                         ));
                     }
                     SourceState::Neither(why) => {
-                        return Err(Error::new(Kind::Unfinished, unusable(&self.label(name), &why)));
+                        return Err(Error::new(
+                            Kind::Unfinished,
+                            unusable(&self.place.label(self.storage, name), &why),
+                        ));
                     }
                 };
                 self.recovered.outcome = Some(outcome);
                 self.remove(name, &lying)
             }
-            Examined::Unusable(why) => Err(Error::new(Kind::Unfinished, unusable(&self.label(name), &why))),
+            Examined::Unusable(why) => {
+                Err(Error::new(Kind::Unfinished, unusable(&self.place.label(self.storage, name), &why)))
+            }
         }
     }
 
@@ -413,7 +418,7 @@ impl<S: Storage> Recovery<'_, S> {
         Ok(Some(format!(
             "{saver} may be saving the file, which has the journal {}: try again when it is done; if no save is in \
              progress there, run asdf-mount --recover FILE",
-            self.label(name).display()
+            self.place.label(self.storage, name).display()
         )))
     }
 
@@ -449,10 +454,6 @@ impl<S: Storage> Recovery<'_, S> {
         })
     }
 
-    fn label(&self, name: &OsStr) -> PathBuf {
-        self.place.label(self.storage, name)
-    }
-
     /// True if the source is a complete file without damage.
     fn is_sound(&self) -> bool {
         Layout::read(self.storage, self.file, Path::new("")).is_ok_and(|layout| layout.sound)
@@ -466,7 +467,7 @@ impl<S: Storage> Recovery<'_, S> {
                 Ok(lying) => lying,
                 // Another program has removed it meanwhile.
                 Err(error) if is_absent(&error) => continue,
-                Err(error) => return Err(Error::from(error).of(self.label(&name))),
+                Err(error) => return Err(Error::from(error).of(self.place.label(self.storage, &name))),
             };
             let is_old = SourceStat::from(lying.identity).is_unchanged_for(OLD);
             let has_ended = self.has_ended(saver, None)? || self.claim.by == By::Hand && is_old;
@@ -478,15 +479,15 @@ impl<S: Storage> Recovery<'_, S> {
                 continue;
             }
             if is_swapped && !self.has_same_blocks(&name)? {
-                self.recovered.kept.push(self.label(&name));
+                self.recovered.kept.push(self.place.label(self.storage, &name));
                 continue;
             }
             // The removal of the journal that names this image may not be durable yet.
             self.storage.sync_dir(dir)?;
             match self.storage.unlink(dir, &name) {
-                Ok(()) => self.recovered.removed.push(self.label(&name)),
+                Ok(()) => self.recovered.removed.push(self.place.label(self.storage, &name)),
                 Err(error) if is_absent(&error) => {}
-                Err(error) => return Err(Error::from(error).of(self.label(&name))),
+                Err(error) => return Err(Error::from(error).of(self.place.label(self.storage, &name))),
             }
         }
         Ok(())
@@ -497,7 +498,7 @@ impl<S: Storage> Recovery<'_, S> {
         let file = self
             .storage
             .open(&self.place.dir, name, false)
-            .map_err(|error| Error::from(error).of(self.label(name)))?;
+            .map_err(|error| Error::from(error).of(self.place.label(self.storage, name)))?;
         let read = |file: &S::File| Layout::read(self.storage, file, Path::new(""));
         let (Ok(one), Ok(other)) = (read(&file), read(self.file)) else { return Ok(false) };
         let len = one.kept_to - one.kept_from;
@@ -523,8 +524,10 @@ impl<S: Storage> Recovery<'_, S> {
     /// Removes a journal, unless another file has its name by now.
     fn remove(&mut self, name: &OsStr, lying: &Lying) -> Result<()> {
         let dir = &self.place.dir;
-        let named =
-            self.storage.meta_at(dir, name).map_err(|error| Error::from(error).of(self.label(name)))?;
+        let named = self
+            .storage
+            .meta_at(dir, name)
+            .map_err(|error| Error::from(error).of(self.place.label(self.storage, name)))?;
         // The inode number of a file on a server may change.
         let is_remote = self.storage.is_remote(self.file);
         let is_other = !is_remote && !named.identity.same_file(&lying.identity);
@@ -532,19 +535,25 @@ impl<S: Storage> Recovery<'_, S> {
         let is_begun = lying.saver.is_none() && begins(self.storage, dir, name);
         if is_other || is_begun {
             let why = "another program is saving the file: try again when it is done";
-            return Err(Error::new(Kind::Busy, why).of(self.label(name)));
+            return Err(Error::new(Kind::Busy, why).of(self.place.label(self.storage, name)));
         }
-        self.storage.unlink(dir, name).map_err(|error| Error::from(error).of(self.label(name)))?;
-        self.recovered.removed.push(self.label(name));
+        self.storage
+            .unlink(dir, name)
+            .map_err(|error| Error::from(error).of(self.place.label(self.storage, name)))?;
+        self.recovered.removed.push(self.place.label(self.storage, name));
         Ok(())
     }
 
     /// Renames a file that has the journal's name but is no journal. If it can't be renamed, it stays.
     fn set_aside(&mut self, why: &str) -> Result<()> {
         match self.rename_aside(&self.place.journal) {
-            Ok(name) => self.recovered.set_aside.push((self.label(&name), why.to_owned())),
+            Ok(name) => {
+                self.recovered.set_aside.push((self.place.label(self.storage, &name), why.to_owned()))
+            }
             Err(error) if matches!(error.errno(), libc::EPERM | libc::EACCES) => {
-                self.recovered.in_the_way.push((self.label(&self.place.journal), why.to_owned()));
+                self.recovered
+                    .in_the_way
+                    .push((self.place.label(self.storage, &self.place.journal), why.to_owned()));
             }
             Err(error) => return Err(error),
         }
@@ -556,12 +565,14 @@ impl<S: Storage> Recovery<'_, S> {
         for aside in aside(name) {
             if !exists(self.storage, dir, &aside)? {
                 let renamed = self.storage.rename(dir, name, &aside);
-                renamed.map_err(|error| Error::from(error).of(self.label(name)))?;
+                renamed.map_err(|error| Error::from(error).of(self.place.label(self.storage, name)))?;
                 return Ok(aside);
             }
         }
         let full = io::Error::from_raw_os_error(libc::EEXIST);
-        Err(Error::from(full).within("too many journals were set aside").of(self.label(name)))
+        Err(Error::from(full)
+            .within("too many journals were set aside")
+            .of(self.place.label(self.storage, name)))
     }
 }
 

@@ -33,7 +33,7 @@ impl<T> PathDir<T> {
         items: &Items<T>,
         make: impl Fn(&Item<T>) -> Result<Node> + Send + Sync + 'static,
     ) -> Self {
-        Self { tree: items.tree(), dir: DirId::ROOT, make: Arc::new(make), is_link: |_| false }
+        Self { tree: items.0.clone(), dir: DirId::ROOT, make: Arc::new(make), is_link: |_| false }
     }
 
     /// Lists items as links if `is_link` is true for them.
@@ -66,7 +66,7 @@ impl<T: Send + Sync + 'static> Dir for PathDir<T> {
         }
         match child {
             Child::Item(number) => {
-                self.tree.get(number).map(|item| (self.make)(item)?.if_known()).transpose()
+                self.tree.items.get(number).map(|item| (self.make)(item)?.if_known()).transpose()
             }
             Child::Dir(dir) => Ok(Some(Node::Dir(Arc::new(Self {
                 dir,
@@ -87,7 +87,7 @@ impl<T: Send + Sync + 'static> Dir for PathDir<T> {
         for child in self.tree.children(self.dir).iter().skip(from) {
             let kind = match child {
                 Child::Dir(_) => EntryKind::Dir,
-                Child::Item(number) => match self.tree.get(*number) {
+                Child::Item(number) => match self.tree.items.get(*number) {
                     Some(item) if (self.is_link)(&item.what) => EntryKind::Link,
                     _ => EntryKind::File,
                 },

@@ -2,7 +2,7 @@
 //! of items and directories, whatever the length of their paths.
 
 use std::collections::HashMap;
-use std::ops::Range;
+use std::ops::{Deref, Range};
 use std::sync::Arc;
 
 use super::shared_path::SharedPath;
@@ -43,15 +43,15 @@ pub enum Child {
     Dir(DirId),
 }
 
-/// Files and links at paths, sorted.
+/// Files and links at paths, in the order of their paths.
 #[derive(Clone, Debug)]
-pub struct Items<T>(Arc<Tree<T>>);
+pub struct Items<T>(pub(crate) Arc<Tree<T>>);
 
 /// The items, and the directories that contain them.
 #[derive(Debug)]
-pub(super) struct Tree<T> {
+pub(crate) struct Tree<T> {
     /// The items in the order of their paths.
-    items: Vec<Item<T>>,
+    pub(super) items: Vec<Item<T>>,
     dirs: Vec<DirNode>,
     /// The directory of each item.
     dir_of: Vec<DirId>,
@@ -71,6 +71,14 @@ struct DirNode {
 impl<T> Default for Items<T> {
     fn default() -> Self {
         Self::new(Vec::new())
+    }
+}
+
+impl<T> Deref for Items<T> {
+    type Target = [Item<T>];
+
+    fn deref(&self) -> &[Item<T>] {
+        &self.0.items
     }
 }
 
@@ -100,21 +108,6 @@ impl<T> Items<T> {
         let mut tree = Tree { items: sorted, dirs, dir_of, children: renumbered.collect() };
         tree.remove_doubles();
         Self(Arc::new(tree))
-    }
-
-    /// Iterates over all items, in order.
-    pub fn iter(&self) -> impl Iterator<Item = &Item<T>> {
-        self.0.items.iter()
-    }
-
-    /// Returns the item with this number in the order.
-    pub fn get(&self, number: usize) -> Option<&Item<T>> {
-        self.0.get(number)
-    }
-
-    /// Returns the entry with this name in a directory.
-    pub(crate) fn child(&self, dir: DirId, name: &str) -> Option<Child> {
-        self.0.child(dir, name)
     }
 
     /// Returns the numbers of the items in a directory or further below.
@@ -149,27 +142,9 @@ impl<T> Items<T> {
         }
         self.numbers_in(dir)
     }
-
-    /// Returns the number of items.
-    pub fn len(&self) -> usize {
-        self.0.items.len()
-    }
-
-    /// True if there are no items.
-    pub fn is_empty(&self) -> bool {
-        self.0.items.is_empty()
-    }
-
-    pub(super) fn tree(&self) -> Arc<Tree<T>> {
-        self.0.clone()
-    }
 }
 
 impl<T> Tree<T> {
-    pub(super) fn get(&self, number: usize) -> Option<&Item<T>> {
-        self.items.get(number)
-    }
-
     /// Returns the entries of a directory, sorted by name.
     pub(super) fn children(&self, dir: DirId) -> &[Child] {
         let dir = self.dirs.get(dir.0);
@@ -180,7 +155,8 @@ impl<T> Tree<T> {
         name(&self.items, &self.dirs, child)
     }
 
-    pub(super) fn child(&self, dir: DirId, name: &str) -> Option<Child> {
+    /// Returns the entry with this name in a directory.
+    pub(crate) fn child(&self, dir: DirId, name: &str) -> Option<Child> {
         let children = self.children(dir);
         let at = children.binary_search_by(|child| self.name(*child).cmp(name)).ok()?;
         children.get(at).copied()

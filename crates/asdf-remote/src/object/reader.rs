@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use seekable::cache::Bytes;
@@ -53,7 +54,7 @@ impl<'a> BlockReader<'a> {
                 return own.wait(block, self.end, self.deadline);
             }
             if let Some(bytes) = self.object.in_memory(block) {
-                self.object.shared.client.counters.memory_hit();
+                self.object.shared.client.counters.memory_hits.fetch_add(1, Ordering::Relaxed);
                 return Ok(bytes);
             }
             let other = locked(&self.object.pending).get(&block).cloned();

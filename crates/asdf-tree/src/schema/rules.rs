@@ -122,7 +122,7 @@ impl<'c> Checker<'c> {
             keywords: HashMap::new(),
             references: HashMap::new(),
             enums: HashMap::new(),
-            steps: STEPS.0 + STEPS.1 * document.text_len(),
+            steps: STEPS.0 + STEPS.1 * document.text.len(),
             depth: 0,
             alternatives: 0,
             pieces: 0,

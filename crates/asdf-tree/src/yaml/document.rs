@@ -95,7 +95,7 @@ const _: () = assert!(size_of::<Node>() <= 32);
 /// A text as a document.
 #[derive(Debug)]
 pub struct Document {
-    text: String,
+    pub(crate) text: String,
     /// Texts that do not stand in `text` as they are. Offsets in it follow those in `text`.
     unescaped: String,
     nodes: Vec<Node>,
@@ -109,7 +109,7 @@ pub struct Document {
     /// The offset of another document, which is the fault.
     next_document: Option<u64>,
     /// The nodes whose anchors an earlier node has, with the anchors.
-    repeated: Vec<(Id, Box<str>)>,
+    pub(super) repeated: Vec<(Id, Box<str>)>,
     /// The innermost collection that a fault has left open.
     unfinished: Option<Id>,
 }
@@ -150,11 +150,6 @@ impl Document {
         self.failure.as_ref()
     }
 
-    /// Returns the nodes whose anchors an earlier node has, with the anchors.
-    pub fn repeated_anchors(&self) -> &[(Id, Box<str>)] {
-        &self.repeated
-    }
-
     /// Returns the error that ends the text early; all nodes are from before it.
     pub fn fault(&self) -> Option<&Error> {
         self.fault.as_ref()
@@ -163,11 +158,6 @@ impl Document {
     /// Returns the offset of the first node after one and all within it, or of the end of the text.
     pub(crate) fn end_offset(&self, id: Id) -> u64 {
         self.nodes.get(self.end(id).index()).map_or(self.text.len() as u64, |next| u64::from(next.at))
-    }
-
-    /// Returns the length of the text, in bytes.
-    pub(crate) fn text_len(&self) -> usize {
-        self.text.len()
     }
 
     /// Returns the memory of the document, in bytes.

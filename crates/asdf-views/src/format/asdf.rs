@@ -9,7 +9,7 @@ use asdf_file::container::{Container, Context, Format, ReadAt};
 use seekable::error::Result;
 use seekable::source::Source;
 
-use crate::views::{exploded, fits, hdus, imploded, json, preview, refs, tables};
+use crate::views::{exploded, fits, hdus, imploded, preview, refs, tables, tree_json};
 
 #[cfg(test)]
 #[path = "asdf/tests/csv.rs"]
@@ -22,8 +22,8 @@ const VIEWS: &[&dyn View] = &[
     &fits::Fits,
     &preview::Previews,
     &tables::Tables,
-    &json::Json::WITHOUT_TAGS,
-    &json::Json::WITH_TAGS,
+    &tree_json::JsonFile::WITHOUT_TAGS,
+    &tree_json::JsonFile::WITH_TAGS,
     &refs::Refs,
     &preview::Displayed,
     &imploded::Imploded,
@@ -36,8 +36,8 @@ const VIEWS_IN_FITS: &[&dyn View] = &[
     &hdus::Hdus,
     &preview::Previews,
     &tables::Tables,
-    &json::Json::WITHOUT_TAGS,
-    &json::Json::WITH_TAGS,
+    &tree_json::JsonFile::WITHOUT_TAGS,
+    &tree_json::JsonFile::WITH_TAGS,
     &refs::Refs,
     &preview::Displayed,
 ];

@@ -81,8 +81,8 @@ fn named(name: &str) -> Option<(Datatype, ByteOrder)> {
     let has_unit = matches!(kind, 'm' | 'M') && is_unit(unit);
     let datatype = match (kind, size) {
         _ if !unit.is_empty() && !has_unit => return None,
-        ('S', _) => Some(Datatype::Ascii(size)),
-        ('U', _) => Some(Datatype::Ucs4(size)),
+        ('S', _) => Some(Datatype::Scalar(Scalar::Ascii(size))),
+        ('U', _) => Some(Datatype::Scalar(Scalar::Ucs4(size))),
         ('V', _) | ('f', 12 | 16) | ('c', 24 | 32) | ('m' | 'M', 8) => None,
         _ => Some(Scalar::of_letter(u8::try_from(kind).ok()?, size)?.into()),
     };

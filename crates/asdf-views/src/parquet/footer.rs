@@ -104,7 +104,7 @@ pub(super) fn footer(
                         if has_statistics.get(number) == Some(&true) {
                             let layout = SlotLayout::of(&leaf.shape, chunk.values);
                             out.structure(12, |out| {
-                                slots.push(Slot::new(out.len(), number, first, of.rows, layout));
+                                slots.push(Slot::new(out.bytes.len(), number, first, of.rows, layout));
                                 layout.write(out, None);
                             });
                         }

@@ -13,7 +13,7 @@ pub(super) const STRUCT: u8 = 12;
 /// A writer of nested structures.
 #[derive(Debug, Default)]
 pub(super) struct Writer {
-    bytes: Vec<u8>,
+    pub(super) bytes: Vec<u8>,
     /// The number of the last field in each open structure.
     last: Vec<i16>,
 }
@@ -78,11 +78,6 @@ impl Writer {
         self.field(number, BINARY);
         self.varint(bytes.len() as u64);
         self.bytes.extend(bytes);
-    }
-
-    /// Returns the number of bytes so far.
-    pub(super) fn len(&self) -> usize {
-        self.bytes.len()
     }
 
     pub(super) fn byte(&mut self, number: i16, value: u8) {

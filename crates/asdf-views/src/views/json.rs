@@ -1,4 +1,4 @@
-//! `tree.json` and `tree.tagged.json`: the tree for programs that read JSON.
+//! The text of `tree.json` and `tree.tagged.json`: the tree for programs that read JSON.
 //!
 //! One walk over the document of the tree measures both texts. `docs/views.md` has the rules.
 //!
@@ -14,10 +14,9 @@
 
 use std::sync::Arc;
 
+use asdf_file::asdf::computed::Computed;
 use asdf_file::asdf::kept_document::{KeptDocument, Remade};
-use asdf_file::asdf::view::{AsdfFile, View};
-use asdf_file::container::{Defect, Severity};
-use asdf_file::folder::{File, Node};
+use asdf_file::folder::File;
 use asdf_file::generated::{Generated, Generator, Measured, Measuring};
 use asdf_tree::yaml::document::Document;
 use members::Members;
@@ -38,23 +37,19 @@ mod walk;
 
 /// The treatment of tags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Tags {
+pub(super) enum Tags {
     /// Tags are dropped: `tree.json`.
     Dropped,
     /// Tags are kept as `{"$tag": …, "$value": …}`: `tree.tagged.json`.
     Kept,
 }
 
-/// The file `tree.json`, or `tree.tagged.json`.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Json(Tags);
-
 /// The results of measuring both texts: without and with tags.
 #[derive(Debug)]
-struct BothMeasured {
+pub(super) struct BothMeasured {
     texts: [Measured; 2],
     /// A note on aliases that are null.
-    note: Option<String>,
+    pub(super) note: Option<String>,
 }
 
 /// A tree of which JSON can be written.
@@ -62,44 +57,6 @@ struct BothMeasured {
 struct Tree {
     document: Arc<Document>,
     members: Arc<Members>,
-}
-
-impl Json {
-    pub(crate) const WITHOUT_TAGS: Self = Self(Tags::Dropped);
-    pub(crate) const WITH_TAGS: Self = Self(Tags::Kept);
-}
-
-impl View for Json {
-    fn name(&self) -> &'static str {
-        match self.0 {
-            Tags::Dropped => "tree.json",
-            Tags::Kept => "tree.tagged.json",
-        }
-    }
-
-    fn node(&self, file: &Arc<AsdfFile>) -> Option<Node> {
-        Some(Node::File(json_file(file, self.0)))
-    }
-
-    fn is_made_slowly(&self, file: &AsdfFile) -> bool {
-        file.computed.get::<Result<BothMeasured>>().is_none()
-    }
-
-    fn defects(&self, file: &AsdfFile) -> Vec<Defect> {
-        match file.computed.get::<Result<BothMeasured>>() {
-            // Both files have the same defect, which is reported once.
-            Some(Err(error)) if self.0 == Tags::Dropped => {
-                let files = format!("{} and {}", self.name(), Self::WITH_TAGS.name());
-                let what = format!("{files} can't be read: {}", error.message());
-                vec![Defect { severity: Severity::Note, offset: 0, block: None, what }]
-            }
-            Some(Ok(BothMeasured { note: Some(note), .. })) if self.0 == Tags::Dropped => {
-                let what = format!("{} and {} are {note}", self.name(), Self::WITH_TAGS.name());
-                vec![Defect { severity: Severity::Note, offset: 0, block: None, what }]
-            }
-            _ => Vec::new(),
-        }
-    }
 }
 
 /// The source of the JSON of a tree.
@@ -134,15 +91,15 @@ fn members_of(document: &Document) -> Result<Members> {
     document.fault().map_or_else(|| Members::of(document), |fault| Err(fault.clone()))
 }
 
-fn json_file(file: &AsdfFile, tags: Tags) -> File {
-    let len = file.tree().len();
-    let cache = &file.context.cache;
-    let document = file.kept_document();
-    let source = file.computed.get_or_compute(|| Arc::new(JsonSource::new(document, cache)));
-    let is_measured = || file.computed.get::<Result<BothMeasured>>().is_some();
+/// Returns the file with the JSON of a document. Both texts are measured at the first call, and `computed` keeps the
+/// result: a [`BothMeasured`].
+pub(super) fn file(document: &Arc<KeptDocument>, computed: &Computed, tags: Tags) -> File {
+    let cache = &document.cache;
+    let source = computed.get_or_compute(|| Arc::new(JsonSource::new(document, cache)));
+    let is_measured = || computed.get::<Result<BothMeasured>>().is_some();
     // The wait for memory comes before the others wait for this thread.
     let _room = if is_measured() { None } else { document.demand() };
-    let measured = file.computed.get_or_try_compute(|| match in_turn(len, || measure(source)) {
+    let measured = computed.get_or_try_compute(|| match in_turn(document.tree.len(), || measure(source)) {
         Err(error) if error.is_of_reading() => Err(error),
         measured => Ok(measured),
     });

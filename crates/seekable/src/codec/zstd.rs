@@ -149,24 +149,8 @@ impl Sequential for Zstd {
         self.stream().start()
     }
 
-    fn find_ahead(&self, wanted: u64) {
-        self.stream().find_ahead(wanted);
-    }
-
-    fn weight(&self) -> u64 {
-        self.stream().weight()
-    }
-
-    fn nearest(&self, wanted: u64) -> u64 {
-        self.stream().nearest(wanted)
-    }
-
-    fn start_at(&self, at: u64) -> Result<Box<dyn Decoder>> {
-        self.stream().start_at(at)
-    }
-
-    fn costs_a_pass(&self) -> bool {
-        self.stream().costs_a_pass()
+    fn inner(&self) -> Option<&dyn Sequential> {
+        Some(self.stream())
     }
 }
 

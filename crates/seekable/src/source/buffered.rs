@@ -1,7 +1,6 @@
 //! A source that is read once from its start to its end, with short reads elsewhere in between.
 
 use std::ops::Range;
-use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use super::{Source, SourceStat, read_up_to};
@@ -30,10 +29,6 @@ impl BufferedSource {
 }
 
 impl Source for BufferedSource {
-    fn path(&self) -> &Path {
-        self.source.path()
-    }
-
     fn inner(&self) -> Option<&dyn Source> {
         Some(&*self.source)
     }

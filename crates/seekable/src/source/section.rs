@@ -1,7 +1,6 @@
 //! A part of another source, which begins at offset 0.
 
 use std::ops::Range;
-use std::path::Path;
 use std::sync::Arc;
 
 use super::{Lent, Source, SourceStat, read_range};
@@ -41,10 +40,6 @@ impl SourceSection {
 }
 
 impl Source for SourceSection {
-    fn path(&self) -> &Path {
-        self.source.path()
-    }
-
     fn inner(&self) -> Option<&dyn Source> {
         Some(&*self.source)
     }
@@ -109,6 +104,7 @@ impl Source for SourceSection {
 mod tests {
     use super::*;
     use crate::source::MemorySource;
+    use std::path::Path;
 
     #[test]
     fn a_section_has_its_bytes_and_no_others() {

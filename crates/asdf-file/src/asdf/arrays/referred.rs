@@ -158,7 +158,7 @@ fn look(items: &Items<ArrayEntry>, path: &[String]) -> There {
     for (depth, name) in path.iter().enumerate() {
         let Some(dir) = here else { break };
         let (way, rest) = path.split_at(depth + 1);
-        let children = [format!("{name}{ENDING}"), name.clone()].map(|name| items.child(dir, &name));
+        let children = [format!("{name}{ENDING}"), name.clone()].map(|name| items.0.child(dir, &name));
         here = None;
         for child in children.into_iter().flatten() {
             let what = match child {

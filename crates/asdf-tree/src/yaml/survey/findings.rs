@@ -162,7 +162,7 @@ impl<'d> FindingFinder<'d, '_> {
     }
 
     fn repeated_anchor(&mut self, id: Id) {
-        while let Some((repeated, name)) = self.tree.document.repeated_anchors().get(self.repeated)
+        while let Some((repeated, name)) = self.tree.document.repeated.get(self.repeated)
             && *repeated == id
         {
             self.repeated += 1;

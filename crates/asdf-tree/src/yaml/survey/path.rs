@@ -49,16 +49,6 @@ impl Paths {
         Some((*parent, step))
     }
 
-    /// Returns the number of paths.
-    pub fn len(&self) -> usize {
-        self.steps.len()
-    }
-
-    /// True if there are no paths.
-    pub fn is_empty(&self) -> bool {
-        self.steps.is_empty()
-    }
-
     /// Iterates over all paths, each with its parent, which comes before it.
     pub fn parents(&self) -> impl Iterator<Item = (PathId, Option<PathId>)> {
         (0_u32..).map(PathId).zip(self.steps.iter().map(|(parent, _)| *parent))

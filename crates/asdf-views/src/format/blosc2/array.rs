@@ -10,7 +10,7 @@
 use std::sync::Arc;
 
 use asdf_file::array::tile::{Tiled, Tiling};
-use asdf_file::array::{ByteOrder, Datatype, Division, Grid, GridChunks};
+use asdf_file::array::{ByteOrder, Datatype, Division, Grid, GridChunks, Scalar};
 use seekable::codec::blosc::metalayer::Layer;
 use seekable::codec::blosc::{FrameChunks, Payload};
 use seekable::content::{Content, Text};
@@ -93,7 +93,7 @@ impl Array {
         }
         let dtype = match rest {
             // Before the type was kept, an element was a text of bytes.
-            [] => Some((Datatype::Ascii(chunks.frame().typesize.into()), ByteOrder::Little)),
+            [] => Some((Datatype::Scalar(Scalar::Ascii(chunks.frame().typesize.into())), ByteOrder::Little)),
             [format, dtype, ..] if format.as_u64() == Some(0) => self::dtype(dtype),
             _ => None,
         };

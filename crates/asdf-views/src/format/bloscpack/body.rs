@@ -235,7 +235,7 @@ impl Body {
         if self.checksum == Checksum::None {
             return Ok(true);
         }
-        let Some(bytes) = cursor.stored(found)? else { return self.check(n, found) };
+        let Some(bytes) = cursor.reader.stored(found)? else { return self.check(n, found) };
         let is_right = self.checksum.ends(bytes);
         self.checks().note(n, is_right);
         Ok(is_right)
@@ -285,7 +285,7 @@ impl Body {
     ) -> Result<()> {
         let found = cursor.chunk(n)?;
         self.agrees(n, &found)?;
-        let Some(bytes) = cursor.stored(&found)? else {
+        let Some(bytes) = cursor.reader.stored(&found)? else {
             self.admit_found(n, &found)?;
             return self.open(&found).decode(scratch, out);
         };

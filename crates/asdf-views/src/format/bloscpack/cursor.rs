@@ -11,7 +11,7 @@ use super::reader::Reader;
 #[derive(Debug)]
 pub(crate) struct Cursor<'a> {
     map: &'a ChunkMap,
-    reader: Reader<'a>,
+    pub(crate) reader: Reader<'a>,
     before: Option<(u64, LocatedChunk)>,
 }
 
@@ -49,11 +49,6 @@ impl<'a> Cursor<'a> {
             Err(error) if !error.lasts() => Err(error),
             _ => Ok(None),
         }
-    }
-
-    /// Returns the stored bytes of a chunk with its checksum; `None` if they are too long or incomplete.
-    pub(crate) fn stored(&mut self, found: &LocatedChunk) -> Result<Option<&[u8]>> {
-        self.reader.stored(found)
     }
 
     /// Returns the chunk of a run that contains decoded byte `offset`.

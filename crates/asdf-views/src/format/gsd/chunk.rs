@@ -32,7 +32,7 @@ pub(crate) fn content(file: &GsdFile, entry: &IndexEntry) -> Result<Arc<dyn Cont
 pub(crate) fn file(file: &Arc<GsdFile>, entry: &IndexEntry) -> File {
     let holder = file.clone();
     let entry = *entry;
-    let content = content(file, &entry).map_err(|error| error.of(file.source().path()));
+    let content = content(file, &entry).map_err(|error| error.of(file.source.path()));
     File {
         renewal: Renewal::WhileSame(Signature::new(signature(file, &entry))),
         attributes: Some(Arc::new(move || facts::attributes(&holder, &entry))),

@@ -150,7 +150,7 @@ impl Container for Gsd {
     }
 
     fn source(&self) -> &Arc<dyn Source> {
-        self.file.source()
+        &self.file.source
     }
 
     fn source_stat(&self) -> SourceStat {

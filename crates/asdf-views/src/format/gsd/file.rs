@@ -30,7 +30,8 @@ pub(crate) const MAX_CHUNKS: u64 = 1 << 17;
 /// An open GSD file, as it was when it was opened.
 #[derive(Debug)]
 pub(crate) struct GsdFile {
-    source: Arc<dyn Source>,
+    /// The source.
+    pub(crate) source: Arc<dyn Source>,
     stat: SourceStat,
     header: Header,
     names: Names,
@@ -64,11 +65,6 @@ impl GsdFile {
         let limits = Limits { names: names.len() as u64, last_frame };
         let index = Index::new(source.clone(), header.index, limits);
         Ok(Self { source, stat, header, names, index, shown: OnceLock::new() })
-    }
-
-    /// Returns the source.
-    pub(crate) fn source(&self) -> &Arc<dyn Source> {
-        &self.source
     }
 
     /// Returns the stat of the source at the time of opening.

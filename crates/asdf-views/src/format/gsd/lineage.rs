@@ -48,7 +48,7 @@ impl Trace {
                 let (offset, len) = file.range(&entry).unwrap_or_default();
                 let mut bytes = [0; BYTES];
                 let bytes = &mut bytes[..len.min(BYTES as u64) as usize];
-                let read = read_up_to(&**file.source(), offset, bytes)?;
+                let read = read_up_to(&*file.source, offset, bytes)?;
                 (entry.slot, entry.n, entry.m, entry.kind, entry.location, &bytes[..read]).hash(&mut hasher);
             }
         }

@@ -5,6 +5,7 @@
 //! the list.
 
 use std::collections::HashMap;
+use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
 use asdf_file::folder::names;
@@ -42,6 +43,14 @@ pub struct Names {
 
 /// The path of a name: directories, and a file without its extension.
 pub(crate) type Path = Arc<[String]>;
+
+impl Deref for Names {
+    type Target = [Box<[u8]>];
+
+    fn deref(&self) -> &[Box<[u8]>] {
+        &self.names
+    }
+}
 
 impl Names {
     /// Reads the list that the header names.
@@ -98,21 +107,6 @@ impl Names {
         found
     }
 
-    /// Returns the number of names.
-    pub fn len(&self) -> usize {
-        self.names.len()
-    }
-
-    /// True if there are no names.
-    pub fn is_empty(&self) -> bool {
-        self.names.is_empty()
-    }
-
-    /// Iterates over all names in order.
-    pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
-        self.names.iter().map(|name| &**name)
-    }
-
     /// Returns the name with a number.
     pub fn bytes(&self, id: u16) -> Option<&[u8]> {
         self.names.get(usize::from(id)).map(|name| &**name)
@@ -132,7 +126,7 @@ impl Names {
             let len: usize = path.iter().map(|component| component.len() + 1).sum();
             (len <= MAX_PATH).then(|| path.into())
         };
-        let paths = self.paths.get_or_init(|| self.iter().map(path).collect());
+        let paths = self.paths.get_or_init(|| self.iter().map(|name| path(name)).collect());
         paths.get(usize::from(id))?.as_ref()
     }
 }
@@ -158,7 +152,7 @@ mod tests {
     use seekable::source::MemorySource;
 
     fn found(bytes: &[u8], is_old: bool) -> Vec<Vec<u8>> {
-        Names::parse(bytes, is_old).iter().map(<[u8]>::to_vec).collect()
+        Names::parse(bytes, is_old).iter().map(|name| name.to_vec()).collect()
     }
 
     fn slots(names: &[&[u8]]) -> Vec<u8> {
@@ -223,7 +217,7 @@ mod tests {
                     names: FileRange { offset: 300, len: list.len() as u64 + 64 },
                 };
                 let found = Names::read(&MemorySource(bytes), &header).unwrap();
-                assert!(found.iter().eq(names.iter().map(|name| &name[..])), "{count}");
+                assert!(found.iter().map(|name| &name[..]).eq(names.iter().map(|name| &name[..])), "{count}");
             }
         }
     }

@@ -27,7 +27,7 @@ impl ReferencedArrays for SeriesArrays {
     type Plan = SeriesPlan;
 
     fn source(&self) -> &Path {
-        self.file.source().path()
+        self.file.source.path()
     }
 
     fn array(&self, n: usize) -> Result<Option<Listed<SeriesPlan>>> {
@@ -67,10 +67,6 @@ impl ReferencedArrays for SeriesArrays {
 impl Plan for SeriesPlan {
     fn array(&self) -> &ZarrArray {
         &self.array
-    }
-
-    fn count(&self) -> u64 {
-        self.array.count().unwrap_or(u64::MAX)
     }
 
     fn write(&self, chunk: u64, references: &References, out: &mut Vec<u8>) -> Result<Option<u64>> {

@@ -216,7 +216,7 @@ impl FrameGroup {
         let found = frame.find(self.group.name, quantity);
         let content = found.clone().and_then(|found| value::content(&frame.file, quantity, found, ending));
         let name = format!("frame {}: {}/{}", frame.number, self.group.name, quantity.name);
-        let of_file = |error: Error| error.within(&name).of(frame.file.source().path());
+        let of_file = |error: Error| error.within(&name).of(frame.file.source.path());
         let same = match &found {
             Ok(ValueOrigin::Chunk(entry)) => chunk::signature(&frame.file, entry),
             Ok(ValueOrigin::Default(rows)) => format!("default {rows}"),

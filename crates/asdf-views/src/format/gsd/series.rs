@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::sync::{Arc, Mutex};
 
-use asdf_file::array::{ByteOrder, Datatype, npy};
+use asdf_file::array::{ByteOrder, Datatype, Scalar, npy};
 use asdf_file::container;
 use asdf_file::folder::shared_path::SharedPath;
 use asdf_file::folder::{Attributes, Dir, EntryKind, File, Node, Renewal, Signature};
@@ -368,13 +368,13 @@ fn file_of(file: &Arc<GsdFile>, shown: &SeriesFile) -> File {
     File {
         renewal: Renewal::WhileSame(Signature::new(format!("series {kind} {n} {m} {}", shown.chunks.count))),
         attributes: Some(Arc::new(move || attributes(&holder, &chunks))),
-        ..File::of(content(file, shown).map_err(|error| error.of(file.source().path())))
+        ..File::of(content(file, shown).map_err(|error| error.of(file.source.path())))
     }
 }
 
 fn file_of_rows(file: &Arc<GsdFile>, quantity: &LoggedQuantity) -> File {
     let renewal = Renewal::WhileSame(Signature::new(quantity.signature()));
-    let content = quantity.array(file).map_err(|error| error.of(file.source().path()));
+    let content = quantity.array(file).map_err(|error| error.of(file.source.path()));
     File { renewal, ..File::of(content) }
 }
 
@@ -387,9 +387,9 @@ fn content(file: &Arc<GsdFile>, shown: &SeriesFile) -> Result<Arc<dyn Content>> 
         Of::Data(bytes.ok_or_else(|| Error::damaged("the chunks are larger than any file can be"))?)
     };
     let (datatype, shape) = match (shown.is_frames, chunks.first.element()) {
-        (true, _) => (Datatype::Uint64, vec![chunks.count]),
+        (true, _) => (Datatype::Scalar(Scalar::Uint64), vec![chunks.count]),
         (false, Some(element)) => array_of(element, chunks),
-        (false, None) => (Datatype::Uint8, vec![chunks.count, 0]),
+        (false, None) => (Datatype::Scalar(Scalar::Uint8), vec![chunks.count, 0]),
     };
     let data = Gather::new(file.clone(), chunks.clone(), shown.spacing, of);
     npy::little_endian(datatype, shape, Arc::new(data))
@@ -400,9 +400,9 @@ fn content(file: &Arc<GsdFile>, shown: &SeriesFile) -> Result<Arc<dyn Content>> 
 fn array_of(element: &Element, chunks: &NameChunks) -> (Datatype, Vec<u64>) {
     let IndexEntry { n, m, .. } = chunks.first;
     if element.is_text() && m == 1 && (1..=i32::MAX as u64).contains(&n) {
-        return (Datatype::Ascii(n), vec![chunks.count]);
+        return (Datatype::Scalar(Scalar::Ascii(n)), vec![chunks.count]);
     }
-    let datatype = if element.is_text() { Datatype::Ascii(1) } else { element.scalar.into() };
+    let datatype = if element.is_text() { Datatype::Scalar(Scalar::Ascii(1)) } else { element.scalar.into() };
     let shape = std::iter::once(chunks.count).chain(chunks.first.shape());
     (datatype, shape.collect())
 }

@@ -38,7 +38,7 @@ impl Dir for Tables {
         if name != LOG {
             return Ok(None);
         }
-        let content = self.log().map_err(|error| error.within(LOG).of(self.file.source().path()));
+        let content = self.log().map_err(|error| error.within(LOG).of(self.file.source.path()));
         let len = content.as_ref().map_or(0, |table| table.len());
         let signature = Signature::new(format!("log {} {len}", self.file.frames()?));
         let renewal = Renewal::WhileSame(signature);

@@ -1,6 +1,6 @@
 //! Arrays in other files, to which the tree refers.
 
-use asdf_file::array::{self, Datatype};
+use asdf_file::array::{self, Datatype, Scalar};
 use seekable::error::{Kind, Result};
 
 use super::Slot;
@@ -29,7 +29,7 @@ pub(super) fn cells(views: &Views, row: &ArrayRow, budget: &mut Budget) -> Resul
     let Some(array) = array::Array::of(&*content) else { return Ok(no_array()) };
     let datatype = match &array.datatype {
         Datatype::Record(fields) => format!("{} fields", fields.len()),
-        Datatype::Ascii(_) | Datatype::Ucs4(_) | Datatype::Other(_) => {
+        Datatype::Scalar(Scalar::Ascii(_) | Scalar::Ucs4(_)) | Datatype::Other(_) => {
             cut(&array.datatype.descr(array.byteorder), 40)
         }
         number => number.to_string(),

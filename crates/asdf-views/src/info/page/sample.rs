@@ -192,7 +192,7 @@ pub(super) fn masks(
     sample: &Sample,
 ) -> Result<Vec<Vec<u8>>> {
     let Some(mask) = views.elements(&format!("{}.mask", row.path))? else { return Ok(Vec::new()) };
-    if mask.datatype != Datatype::Bool8 || mask.count != elements.count {
+    if mask.datatype != Datatype::Scalar(Scalar::Bool8) || mask.count != elements.count {
         return Ok(Vec::new());
     }
     sample.masks(&*mask.content, elements.item)

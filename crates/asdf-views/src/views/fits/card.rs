@@ -30,14 +30,9 @@ pub(super) enum Value<'v> {
 
 /// A sequence of cards.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Cards(Vec<u8>);
+pub(super) struct Cards(pub(super) Vec<u8>);
 
 impl Cards {
-    /// Returns the length so far, in bytes.
-    pub(super) fn len(&self) -> usize {
-        self.0.len()
-    }
-
     /// Adds those of the other cards whose keywords these do not have. `WCSAXES` comes first: it has to stand before all
     /// other world coordinates (FITS 4.0, section 8.2).
     pub(super) fn extend_missing(&mut self, others: &Self) {
@@ -82,7 +77,7 @@ impl Cards {
         new.set(keyword, value, comment);
         let place = self.0.chunks_exact(CARD).position(|card| keyword_of(card) == keyword);
         match place.and_then(|n| self.0.get_mut(n * CARD..(n + 1) * CARD)) {
-            Some(card) if new.len() == CARD => card.copy_from_slice(&new.0),
+            Some(card) if new.0.len() == CARD => card.copy_from_slice(&new.0),
             _ => self.extend(&new),
         }
     }

@@ -194,7 +194,7 @@ impl Hdu {
         let mut written = vec![false; fixed.0.len()];
         for card in listed {
             read.take(card, &fixed, &mut written)?;
-            if read.cards.len() > MAX_MADE {
+            if read.cards.0.len() > MAX_MADE {
                 return Err(TOO_LARGE.to_owned());
             }
         }
@@ -280,7 +280,7 @@ impl Hdu {
             Data::Table(table) => table.size().columns,
             _ => 1,
         };
-        self.cards.len() + self.comments.len() * 128 + columns * 512 + 1024
+        self.cards.0.len() + self.comments.len() * 128 + columns * 512 + 1024
     }
 
     /// Returns the comment of a card that is generated from the data.

@@ -33,7 +33,7 @@ pub(super) fn is_tag(tag: &str) -> bool {
 /// The header of an image.
 #[derive(Debug)]
 pub(super) struct ImageHeader {
-    cards: Cards,
+    pub(super) cards: Cards,
     /// The changes of the pixels that are not made in `cards` yet, because numbers of the first one lie in a block.
     pending: Vec<PixelChange>,
     /// The cards with all changes, or the reason why there are none.
@@ -117,11 +117,6 @@ impl ImageHeader {
             Self::of_wcs(tag, node, MAX_DEPTH)?
         };
         Ok(Self { place: node.place, path, ..header })
-    }
-
-    /// Returns the length of the cards in bytes.
-    pub(super) fn len(&self) -> usize {
-        self.cards.len()
     }
 
     fn of_wcs(tag: &str, node: &TreeNode, depth: usize) -> Result<Self, String> {

@@ -169,7 +169,8 @@ impl Collector for NodeFinder {
             if self.headers.len() < MAX_DESCRIBED {
                 let shown = paths.show(node.path);
                 let mut header = ImageHeader::read(tag, node.value, shown.to_string());
-                self.kept = self.kept.saturating_add(header.as_ref().map_or(0, ImageHeader::len));
+                self.kept =
+                    self.kept.saturating_add(header.as_ref().map_or(0, |header| header.cards.0.len()));
                 if self.kept > MAX_MADE {
                     header = Err("all headers of the tree are longer than 16 MiB together".to_owned());
                 }

@@ -1,10 +1,13 @@
+use asdf_file::asdf::view::{AsdfFile, View};
 use asdf_file::container::Context;
+use asdf_file::folder::Node;
 use proptest::prelude::*;
 use seekable::cache::Cache;
 use serde_json::{Value, json};
 
 use super::*;
 use crate::counted::CountedSource;
+use crate::views::tree_json::JsonFile;
 
 const HEAD: &str = "#ASDF 1.0.0\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- ";
 
@@ -154,8 +157,8 @@ fn a_look_at_the_files_reads_the_tree_only_once() {
         let source = CountedSource::new(tree);
         let context = Context::new(Arc::new(Cache::new(1 << 20)));
         let file = Arc::new(AsdfFile::open(source.clone(), &context, &[]).unwrap());
-        let bare = Json::WITHOUT_TAGS;
-        let tagged = Json::WITH_TAGS;
+        let bare = JsonFile::WITHOUT_TAGS;
+        let tagged = JsonFile::WITH_TAGS;
         assert!(bare.is_made_slowly(&file) && tagged.is_made_slowly(&file));
         let lens = || {
             [bare, tagged].map(|view| match view.node(&file) {

@@ -319,7 +319,7 @@ impl TableFinder {
         if self.closed.is_empty() {
             return Vec::new();
         }
-        let mut closed = Vec::with_capacity(paths.len());
+        let mut closed = Vec::new();
         // A parent comes before the paths below it.
         for (path, parent) in paths.parents() {
             let is_within = parent.map_or_else(

@@ -185,7 +185,7 @@ impl Parts for Frames {
 
     fn leave(&self, decoder: Unframing) {
         let start = decoder.part_start();
-        if let Some(running) = decoder.into_running() {
+        if let Some(running) = decoder.running {
             self.goes_on(start, running);
         }
     }

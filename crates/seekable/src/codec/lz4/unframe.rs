@@ -53,7 +53,7 @@ pub(super) struct Unframing {
     window: Vec<u8>,
     part_end: PartEnd,
     /// Checksum and length of the frame so far, if the frame was decoded from its start on.
-    running: Option<Running>,
+    pub(super) running: Option<Running>,
     /// The stored checksum of the last frame's content, if there is one.
     sum: Option<u32>,
     /// Number of bytes decoded of the part.
@@ -87,11 +87,6 @@ impl Unframing {
     /// Sets the checksum and the length of the part of the frame that was decoded before, if they are known.
     pub(super) fn with_running(self, running: Option<Running>) -> Self {
         Self { running, ..self }
-    }
-
-    /// Returns checksum and length of the current frame so far, if known.
-    pub(super) fn into_running(self) -> Option<Running> {
-        self.running
     }
 
     /// Compares the checksum of the frame that has ended with `running`, which other decoders have computed.

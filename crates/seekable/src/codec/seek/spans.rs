@@ -26,7 +26,7 @@ pub(in crate::codec) struct Spans {
     file: Arc<dyn Content>,
     /// The table's data about the whole stream.
     pub(in crate::codec) whole: Summary,
-    entries: Vec<Numbers>,
+    pub(in crate::codec) entries: Vec<Numbers>,
     data_size: u64,
 }
 
@@ -40,7 +40,7 @@ impl Spans {
     ) -> Option<Self> {
         let StoredTable { file, whole, entries, records } = slot.find::<4>(most)?;
         let spans = Self { file, whole, entries, data_size: slot.data_size() };
-        let lie_there = (0..spans.len())
+        let lie_there = (0..spans.entries.len())
             .filter_map(|span| spans.record(span))
             .all(|(at, len)| at >= records && at + len <= spans.file.len());
         if lie_there && is_consistent(&spans) {
@@ -56,11 +56,6 @@ impl Spans {
         self.entries.first().is_some_and(|entry| entry[..3] == first)
             && self.entries.is_sorted_by(|one, next| one[1] < next[1] && one[2] < next[2])
             && self.entries.last().is_some_and(|entry| entry[1] < end && entry[2] < self.data_size)
-    }
-
-    /// Returns the number of spans.
-    pub(in crate::codec) fn len(&self) -> usize {
-        self.entries.len()
     }
 
     /// Returns the decoded offset at which a span begins; for the number after the last span, the stream's

@@ -128,7 +128,7 @@ impl Completion {
 
     /// Notes that the stream has ended, and that its table will be stored in the slot.
     pub(in crate::codec) fn end(&mut self, summary: Summary, slot: &TableSlot) {
-        (self.has_ended, self.end) = (true, Some((summary, slot.pending_write())));
+        (self.has_ended, self.end) = (true, Some((summary, slot.store.pending_write())));
     }
 
     /// Takes the data noted at the end, once; `None` while a checkpoint is being stored.
@@ -371,11 +371,6 @@ impl TableSlot {
             tracing::info!("the seek table {key} does not fit its stream, and is removed");
             self.store.remove(key);
         }
-    }
-
-    /// Announces that the table will be stored.
-    pub(in crate::codec) fn pending_write(&self) -> PendingWrite {
-        self.store.pending_write()
     }
 
     /// Stores `table` in the slot, with a right header and CRC.

@@ -60,7 +60,7 @@ impl Threads {
 /// The segments being decoded, in stream order.
 #[derive(Default)]
 pub(super) struct SegmentQueue {
-    entries: VecDeque<QueuedSegment>,
+    pub(super) entries: VecDeque<QueuedSegment>,
     /// Number of pieces since the last gap that was left to the reader.
     pieces_since_gap: usize,
 }
@@ -83,14 +83,6 @@ pub(super) struct Output {
 }
 
 impl SegmentQueue {
-    pub(super) fn front(&self) -> Option<&QueuedSegment> {
-        self.entries.front()
-    }
-
-    pub(super) fn pop(&mut self) -> Option<QueuedSegment> {
-        self.entries.pop_front()
-    }
-
     /// Starts further segments, as many as `depth` allows on `threads` threads and the cache has room for.
     pub(super) fn fill(&mut self, zlib: &Arc<ZlibTable>, here: Position, depth: &Depth, threads: Threads) {
         let depth = threads.depth(depth, here.offset);

@@ -21,11 +21,6 @@ impl PackedCheckpoint {
         (self.header, self.bit)
     }
 
-    /// Returns the size of the compressed window in bytes.
-    pub(super) fn packed_len(&self) -> u64 {
-        self.window.len()
-    }
-
     /// Returns the checkpoint's position; a decoder trusts only the bits and the offset.
     pub(super) fn position(&self) -> Position {
         let block = if self.header == self.bit { Block::Between } else { Block::Dynamic };

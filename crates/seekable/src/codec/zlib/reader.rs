@@ -95,7 +95,7 @@ impl ZlibReader {
     fn next_segment(&mut self, out: &mut Vec<u8>) -> Result<Option<usize>> {
         let threads = self.threads();
         self.ahead.fill(&self.zlib, self.here, &self.depth, threads);
-        while let Some(front) = self.ahead.front() {
+        while let Some(front) = self.ahead.entries.front() {
             if let Some(pass) = self.pass.take() {
                 self.window = pass.window().to_vec();
             }
@@ -108,7 +108,7 @@ impl ZlibReader {
                 }
                 _ => {}
             }
-            match self.ahead.pop() {
+            match self.ahead.entries.pop_front() {
                 Some(QueuedSegment::Span { start, end, task }) => {
                     if let Some(start) = self.take_span(start, end, task, out) {
                         return Ok(Some(start));

@@ -54,7 +54,7 @@ impl StoredTableReader {
         while self.ahead.len() < depth {
             let within = usize::from(self.table.spans.start(self.span) < self.at);
             let span = self.ahead.back().map_or(self.span + within, |(last, _)| last + 1);
-            if span >= self.table.spans.len() {
+            if span >= self.table.spans.entries.len() {
                 return;
             }
             let len = self.table.spans.start(span + 1) - self.table.spans.start(span);
@@ -110,7 +110,7 @@ impl StoredTableReader {
         decoder.window.clear();
         decoder.window.extend_from_slice(&out[out.len().saturating_sub(WINDOW)..]);
         self.at = end;
-        if end == self.table.spans.start(self.table.spans.len()) {
+        if end == self.table.spans.start(self.table.spans.entries.len()) {
             finish(&self.zlib, &self.table, &mut decoder.inflate, out)?;
         }
         Ok(window)
@@ -161,7 +161,7 @@ fn decode_span(zlib: &ZlibTable, table: &StoredZlibTable, span: usize) -> Result
         }
         (at, rest) = (next, after);
     }
-    if span + 1 == table.spans.len() {
+    if span + 1 == table.spans.entries.len() {
         finish(zlib, table, &mut inflate, &mut bytes)?;
     }
     zlib.cache.keep_scratch(inflate, INFLATE);
@@ -186,7 +186,7 @@ fn wrong() -> Error {
 
 impl SegmentReader for StoredTableReader {
     fn next(&mut self, out: &mut Vec<u8>) -> Result<Option<usize>> {
-        if self.at >= self.table.spans.start(self.table.spans.len()) {
+        if self.at >= self.table.spans.start(self.table.spans.entries.len()) {
             return Ok(None);
         }
         self.fill();

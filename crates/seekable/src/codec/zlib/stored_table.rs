@@ -93,7 +93,7 @@ impl StoredZlibTable {
 }
 
 fn is_consistent(spans: &Spans, bits: u64) -> bool {
-    let fit = (0..spans.len()).all(|n| {
+    let fit = (0..spans.entries.len()).all(|n| {
         let (Some((_, len)), Some([header, bit, _])) = (spans.record(n), spans.position(n)) else {
             return false;
         };
@@ -105,7 +105,7 @@ fn is_consistent(spans: &Spans, bits: u64) -> bool {
     let first = [zlib::FIRST_BIT, zlib::FIRST_BIT, 0];
     fit && spans.are_in_order(first, spans.whole.end)
         && spans.whole.end <= bits
-        && spans.whole.interval == Scale::of(spans.start(spans.len())).interval()
+        && spans.whole.interval == Scale::of(spans.start(spans.entries.len())).interval()
 }
 
 /// Returns the number of CRCs in a record.
@@ -244,7 +244,7 @@ impl NewStoredTable {
                 None => (data_size, self.crcs.now),
             };
             let crcs = self.crcs.of_span(start, end)?;
-            let window = mark.map_or(0, PackedCheckpoint::packed_len);
+            let window = mark.map_or(0, |mark| mark.window.len());
             let len = 4 + 4 * crcs.len() as u64 + window;
             if len > RECORD || count as u64 > MAX_CHECKPOINTS {
                 return None;

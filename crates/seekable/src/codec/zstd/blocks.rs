@@ -22,8 +22,9 @@ const CONTRADICTION: usize = 0;
 
 /// A decoder of frames, block by block.
 pub(super) struct BlockDecoder {
-    input: Input,
-    context: Box<Context>,
+    pub(super) input: Input,
+    /// The decoder's libzstd context.
+    pub(super) context: Box<Context>,
     /// The current frame.
     frame: Option<Header>,
 }
@@ -60,19 +61,9 @@ impl BlockDecoder {
         self.frame
     }
 
-    /// Returns the current position in the stored bytes.
-    pub(super) fn position(&self) -> u64 {
-        self.input.position()
-    }
-
     /// True if a skip went past the end.
     pub(super) fn is_cut_off(&self) -> bool {
         self.input.is_at_end() && !self.input.is_exactly_at_end()
-    }
-
-    /// Returns the decoder's libzstd context.
-    pub(super) fn into_context(self) -> Box<Context> {
-        self.context
     }
 
     /// Returns the memory of the decoder in bytes.
@@ -185,11 +176,6 @@ impl BlockDecoder {
 
     fn broken(&self, code: usize) -> Error {
         self.input.damaged(broken(code))
-    }
-
-    /// Returns a damage error at the current position.
-    pub(super) fn damaged(&self, message: &str) -> Error {
-        self.input.damaged(message)
     }
 }
 

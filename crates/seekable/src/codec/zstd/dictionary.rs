@@ -16,7 +16,7 @@ pub(super) struct StoredDictionary {
     /// Number of stored bytes, and of bytes in the dictionary.
     len: usize,
     unpacked: usize,
-    packed: bool,
+    pub(super) packed: bool,
 }
 
 impl StoredDictionary {
@@ -46,10 +46,6 @@ impl StoredDictionary {
         let mut aside = Self::new(packed.len(), self.unpacked, true);
         aside.add(&packed, cache)?;
         Some(aside)
-    }
-
-    pub(super) fn is_packed(&self) -> bool {
-        self.packed
     }
 
     /// Returns the number of stored bytes.

@@ -38,7 +38,7 @@ impl Everywhere {
         loop {
             let block = blocks.block()?;
             let start = all.whole.len().saturating_sub(usize::try_from(header.window).unwrap_or(usize::MAX));
-            let at = blocks.position();
+            let at = blocks.input.position();
             let window = all.whole.get(start..).unwrap_or_default();
             let content = blocks.content(block)?;
             all.blocks += 1;
@@ -50,7 +50,7 @@ impl Everywhere {
             }
             blocks.decode(block, &mut all.whole)?;
             if all.whole.len() > limit {
-                return Err(blocks.damaged("more than is looked at"));
+                return Err(blocks.input.damaged("more than is looked at"));
             }
             if block.last {
                 break;

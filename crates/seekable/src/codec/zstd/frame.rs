@@ -270,7 +270,7 @@ impl PartDecoder for Decoding {
     }
 
     fn stopped(&mut self) -> Stopped {
-        Stopped { next: PartStart { stored: self.0.position(), state: 0 }, ..Stopped::default() }
+        Stopped { next: PartStart { stored: self.0.input.position(), state: 0 }, ..Stopped::default() }
     }
 
     fn weight(&self) -> u64 {

@@ -64,7 +64,7 @@ impl Context {
 
 /// A decoder of frames.
 pub(super) struct Unpacking {
-    input: Input,
+    pub(super) input: Input,
     context: Box<Context>,
     /// True if only one frame is decoded.
     single: bool,
@@ -103,11 +103,6 @@ impl Unpacking {
             end: None,
             suspect: None,
         })
-    }
-
-    /// Returns the current position in the stored bytes.
-    pub(super) fn position(&self) -> u64 {
-        self.input.position()
     }
 
     /// Keeps the context for the next decoder.

@@ -234,10 +234,10 @@ impl FrameReader {
     /// Begins the next frame, if there is one.
     fn begin(&mut self) -> Result<()> {
         let Some(blocks) = &mut self.blocks else { return Err(wrong()) };
-        self.end = blocks.position();
+        self.end = blocks.input.position();
         if !blocks.skip()? {
             if self.frames == 0 || blocks.is_cut_off() {
-                return Err(blocks.damaged("does not begin with a zstd frame"));
+                return Err(blocks.input.damaged("does not begin with a zstd frame"));
             }
             self.ended = true;
             if self.stored_table.is_none() {
@@ -245,7 +245,7 @@ impl FrameReader {
             }
             return Ok(());
         }
-        let frame = blocks.position();
+        let frame = blocks.input.position();
         let header = blocks.begin()?;
         if self.stored_table.is_none() {
             self.zstd.begin(frame, header, self.at);
@@ -265,10 +265,12 @@ impl FrameReader {
         if self.stored_table.is_none() {
             let len = self.at.saturating_sub(self.maker.decoded_start);
             if header.content_size.is_some_and(|size| size != len) {
-                return Err(blocks.damaged("a zstd frame decodes to another size than its header says"));
+                return Err(blocks
+                    .input
+                    .damaged("a zstd frame decodes to another size than its header says"));
             }
             if checksum.is_some_and(|checksum| !self.zstd.is_right(self.maker.frame, self.at, checksum)) {
-                return Err(blocks.damaged("the checksum of a zstd frame is wrong"));
+                return Err(blocks.input.damaged("the checksum of a zstd frame is wrong"));
             }
         }
         self.checksum = checksum.unwrap_or(0);
@@ -307,7 +309,7 @@ impl CheckpointMaker {
         block: Block,
         at: u64,
     ) -> Result<()> {
-        let position = BlockPosition { frame: self.frame, block: blocks.position(), offset: at };
+        let position = BlockPosition { frame: self.frame, block: blocks.input.position(), offset: at };
         let is_compressed_next = blocks.is_compressed_next(block)?;
         let content = blocks.content(block)?;
         if at >= self.due {
@@ -400,7 +402,7 @@ impl SegmentReader for FrameReader {
     }
 
     fn bit(&self) -> Option<u64> {
-        self.blocks.as_ref().map(|blocks| blocks.position().saturating_mul(8))
+        self.blocks.as_ref().map(|blocks| blocks.input.position().saturating_mul(8))
     }
 
     fn uses_stored_table(&self) -> bool {
@@ -411,7 +413,7 @@ impl SegmentReader for FrameReader {
 impl Drop for FrameReader {
     fn drop(&mut self) {
         if let Some(blocks) = self.blocks.take() {
-            let context = blocks.into_context();
+            let context = blocks.context;
             let weight = context.weight();
             self.zstd.cache.keep_scratch(context, weight);
         }

@@ -95,7 +95,7 @@ impl StoredZstdTable {
 }
 
 fn is_consistent(spans: &Spans, used_size: u64) -> bool {
-    let fit = (0..spans.len()).all(|n| {
+    let fit = (0..spans.entries.len()).all(|n| {
         let (Some((_, len)), Some([frame, block, _])) = (spans.record(n), spans.position(n)) else {
             return false;
         };

@@ -269,7 +269,7 @@ impl ZstdTable {
             };
             let dictionary = match dictionary {
                 Dictionary::None => None,
-                Dictionary::There(stored) if stored.is_packed() => Some(stored),
+                Dictionary::There(stored) if stored.packed => Some(stored),
                 Dictionary::There(stored) => {
                     let packed = Arc::new(stored.pack(&self.cache)?);
                     if let Some(mark) = self.state().marks.get_mut(number) {

@@ -153,7 +153,7 @@ impl Gather {
         }
         match wrong {
             Some(error) if parts.is_empty() => Err(error),
-            _ => copy(&**self.file.source(), &parts, buf),
+            _ => copy(&*self.file.source, &parts, buf),
         }
     }
 
@@ -235,7 +235,7 @@ impl Content for Gather {
         }
         let entries = self.entries(offset / chunk_len, 1).ok()?;
         let (offset, len) = self.part(entries.first()?, offset % chunk_len, chunk_len).ok()?;
-        Some(Stored { source: self.file.source(), offset, len })
+        Some(Stored { source: &self.file.source, offset, len })
     }
 
     /// Returns true: one large read of this content causes many small reads of the source.

@@ -147,14 +147,14 @@ impl LoggedQuantity {
     pub(super) fn array(&self, file: &Arc<GsdFile>) -> Result<Arc<dyn Content>> {
         let mut shape = vec![self.frames];
         let datatype = match self.form {
-            Form::Text(longest) => Datatype::Ucs4(longest),
+            Form::Text(longest) => Datatype::Scalar(Scalar::Ucs4(longest)),
             Form::Numbers(of) => {
                 shape.extend(of.shape().into_iter().filter(|_| !of.is_number()));
-                of.element().map_or(Datatype::Uint8, |element| element.scalar.into())
+                of.element().map_or(Datatype::Scalar(Scalar::Uint8), |element| element.scalar.into())
             }
             Form::Arrays(of) => {
                 shape.extend(of.shape());
-                of.element().map_or(Datatype::Uint8, |element| element.scalar.into())
+                of.element().map_or(Datatype::Scalar(Scalar::Uint8), |element| element.scalar.into())
             }
         };
         npy::little_endian(datatype, shape, Arc::new(RowsContent::new(file.clone(), self.clone())?))
@@ -291,7 +291,7 @@ impl RowsContent {
     }
 
     fn read(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
-        if read_up_to(&**self.file.source(), offset, buf)? == buf.len() {
+        if read_up_to(&*self.file.source, offset, buf)? == buf.len() {
             Ok(())
         } else {
             Err(Error::damaged("the file was truncated while it was read").at(offset))
@@ -342,7 +342,7 @@ impl RowsContent {
             let start = std::mem::take(&mut within);
             let parts = self.parts(rest, start, room.len() as u64);
             match rest.first() {
-                _ if !parts.is_empty() => gather::copy(&**self.file.source(), &parts, room),
+                _ if !parts.is_empty() => gather::copy(&*self.file.source, &parts, room),
                 None => Ok(0),
                 Some(entry) => {
                     let len = (self.row_len - start).min(room.len() as u64) as usize;
@@ -392,7 +392,7 @@ impl Content for RowsContent {
         let entry = self.own(frame..frame + 1).ok()?.first().copied().flatten();
         let entry = entry.filter(|entry| self.is_plain(entry))?;
         let (offset, len) = self.part(&entry, offset % self.row_len, self.row_len).ok()?;
-        Some(Stored { source: self.file.source(), offset, len })
+        Some(Stored { source: &self.file.source, offset, len })
     }
 
     /// Returns true, as a large read consists of many small reads.
