@@ -17,8 +17,6 @@ mod arrays_folder;
 mod blocks_yaml;
 #[path = "bloscpack_folder.rs"]
 mod bloscpack_folder;
-#[path = "broken.rs"]
-mod broken;
 #[path = "external_arrays.rs"]
 mod external_arrays;
 #[path = "pages.rs"]

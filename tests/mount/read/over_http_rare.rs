@@ -4,6 +4,8 @@ use super::{SOURCES, pages};
 
 #[path = "access.rs"]
 mod access;
+#[path = "broken.rs"]
+mod broken;
 #[path = "gsd_folder.rs"]
 mod gsd_folder;
 #[path = "mapped_by_python.rs"]

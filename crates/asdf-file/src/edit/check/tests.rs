@@ -58,8 +58,10 @@ fn a_text_that_is_too_large_for_a_document_must_still_be_yaml() {
     for prologue in [PROLOGUE, "%ASDF 0.1.0\n%YAML 1.1\n"] {
         let text = |last: &str| [prologue, "---\n", &comments, last, "...\n"].concat();
         let old = text("a: 1\n");
-        let warnings = checked(text("a: 2\n").as_bytes(), &old, Validation::Strict).unwrap().warnings;
-        assert_eq!(warnings[0].what, "the tree is longer than 256 MiB");
+        if prologue == PROLOGUE {
+            let warnings = checked(text("a: 2\n").as_bytes(), &old, Validation::Strict).unwrap().warnings;
+            assert_eq!(warnings[0].what, "the tree is longer than 256 MiB");
+        }
         let broken = text("a: [\n");
         let refusal = checked(broken.as_bytes(), &old, Validation::Strict).unwrap_err();
         assert!(refusal.first.what.starts_with("this is not valid YAML: "), "{}", refusal.first.what);

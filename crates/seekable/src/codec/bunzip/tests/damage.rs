@@ -66,7 +66,7 @@ fn every_single_bit_of_small_streams() {
 fn thousands_of_damaged_streams() {
     let mut numbers = Numbers(7);
     let mut right = 0;
-    for round in 0..6000 {
+    for round in 0..3000 {
         let kind = Data::ALL[round % 5];
         let data = kind.make(1 + numbers.below(if round % 20 == 0 { 130_000 } else { 3000 }));
         let mut stream = compress(1 + numbers.below(9) as u32, &data);
@@ -85,7 +85,7 @@ fn thousands_of_damaged_streams() {
         }
         right += usize::from(judge(&stream, &format!("round {round}")));
     }
-    assert!(right < 600, "{right} were right: nothing was damaged");
+    assert!(right < 300, "{right} were right: nothing was damaged");
 }
 
 #[test]

@@ -23,14 +23,12 @@ fn every_level_and_kind_at_small_sizes() {
 
 #[test]
 fn sizes_around_and_above_a_block() {
-    for (level, lens) in [
-        (1, [99_970, 100_003, 250_000]),
-        (2, [199_981, 200_000, 400_019]),
-        (9, [899_981, 1_000_000, 1_900_000]),
-    ] {
+    for (level, lens) in
+        [(1, &[99_970, 100_003, 250_000][..]), (2, &[199_981, 200_000, 400_019]), (9, &[899_981, 1_000_000])]
+    {
         for kind in Data::ALL {
             for len in lens {
-                assert_made(level, kind, len);
+                assert_made(level, kind, *len);
             }
         }
     }
