@@ -1,7 +1,7 @@
 //! Readiness by the protocol of sd_notify(3), and the units in docs/systemd.
 
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{BufRead, BufReader, ErrorKind};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::{Path, PathBuf};
@@ -97,8 +97,12 @@ fn a_mount_that_fails_is_never_ready_and_a_bad_address_does_not_matter() {
     assert_eq!(received(&socket, Duration::from_millis(1)), None);
     fs::write(bench.source(), common::daemon::TEXT).unwrap();
     for address in ["vsock:2:9999", "relative", "/nowhere/at/all", "@nobody is here"] {
-        let mut child = service(&bench, address);
-        eventually("it is mounted", || is_mounted(&bench));
+        let mut command = bench.command(["-f", "a.asdf", "mnt"]);
+        let mut child = command.env("NOTIFY_SOCKET", address).stderr(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        // A mount that ends before it is ready has failed.
+        assert!(lines.any(|line| line.unwrap().contains("the message can't be sent")), "{address}");
+        assert!(is_mounted(&bench));
         succeeded(&bench.run(["-u", "mnt"]));
         assert!(child.wait().unwrap().success(), "{address}");
     }
