@@ -191,7 +191,11 @@ impl Lifecycle {
         match std::mem::replace(&mut *stage, Stage::Over) {
             Stage::Starting => return Some(exit::FAILED),
             Stage::Given(_) => return Some(exit::OK),
-            Stage::Mounted(_) => self.mounter.iter().for_each(Mounter::detach),
+            Stage::Mounted(_) => {
+                if let Some(mounter) = &self.mounter {
+                    mounter.detach();
+                }
+            }
             Stage::Over => {}
         }
         None

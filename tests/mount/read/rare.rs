@@ -1,5 +1,6 @@
 //! fio reads the blocks of every codec, and verifies the checksums that it wrote. `scripts/test --all` runs this test.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -21,7 +22,7 @@ const ENGINES: [(&str, &str); 7] = [
 const KIBIBYTES: u64 = 4096;
 
 /// Runs fio in a directory on files with a checksum in every 4 KiB.
-fn fio(folder: &Path, arguments: &[&str]) -> Output {
+fn fio(folder: &Path, arguments: &[impl AsRef<OsStr>]) -> Output {
     let size = format!("--size={KIBIBYTES}k");
     let all = ["--bs=4k", &size, "--verify=crc32c", "--verify_state_save=0", "--minimal", "--iodepth=16"];
     let output = Command::new("fio").args(all).args(arguments).current_dir(folder).output();
@@ -47,14 +48,11 @@ fn blocks_of_every_codec_are_what_fio_wrote_by_each_way_of_reading() {
         let mounted = sources.file(&source);
         for n in 0..=Encoding::all().len() {
             let file = format!("--filename={}", mounted.block_path(n).display());
-            let mut arguments = vec![file.as_str(), "--readonly", "--rw=randread"];
+            let mut arguments = vec![file, "--readonly".to_owned(), "--rw=randread".to_owned()];
             for (engine, direct) in ENGINES {
-                let job = [
-                    format!("--name={engine}{direct}"),
-                    format!("--ioengine={engine}"),
-                    format!("--direct={direct}"),
-                ];
-                arguments.extend(job.map(|text| &*text.leak()));
+                arguments.push(format!("--name={engine}{direct}"));
+                arguments.push(format!("--ioengine={engine}"));
+                arguments.push(format!("--direct={direct}"));
             }
             let output = fio(folder.path(), &arguments);
             if n == Encoding::all().len() {
