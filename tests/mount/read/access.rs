@@ -96,13 +96,13 @@ fn by_many_at_once_in_all_blocks() {
 fn readers_that_are_killed_leave_nothing_behind() {
     let folder = fresh_folder();
     for kind in Kind::ALL {
-        let mounted = super::SOURCES.file(large::file(folder.path(), kind, 300));
+        let mounted = super::SOURCES.file(large::file(folder.path(), kind, 100));
         let pattern = kind.pattern();
         for signal in [Signal::INT, Signal::KILL, Signal::TERM] {
             let readers: Vec<_> = (0..4)
                 .map(|skip| {
                     let block = format!("if={}", mounted.block_path(0).display());
-                    let skip = format!("skip={}", skip * 70);
+                    let skip = format!("skip={}", skip * 20);
                     Command::new("dd")
                         .args([block.as_str(), "of=/dev/null", "bs=1M", skip.as_str()])
                         .stderr(Stdio::null())
@@ -118,7 +118,7 @@ fn readers_that_are_killed_leave_nothing_behind() {
             }
         }
         let block = File::open(mounted.block_path(0)).unwrap();
-        for at in [299 << 20, 0, 150 << 20] {
+        for at in [99 << 20, 0, 50 << 20] {
             large::check(&block, &pattern, at, 100_000);
         }
         drop(block);

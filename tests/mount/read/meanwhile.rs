@@ -139,7 +139,7 @@ fn many_large_trees_hold_up_no_small_one() {
         let tree = format!("{head}{}# {}\n...\n", array.repeat(arrays), "-".repeat(comment));
         AsdfBuilder::new().tree(tree).block(Block::new(sample(8, 1))).build()
     };
-    let large = file(5000, 1 << 20).bytes;
+    let large = file(2500, 1 << 20).bytes;
     for n in 0..TREES {
         fs::write(folder.path().join(format!("{n}.asdf")), &large).unwrap();
     }

@@ -13,8 +13,6 @@ const SOURCES: Sources = Sources::OverHttp;
 
 #[path = "arrays_folder.rs"]
 mod arrays_folder;
-#[path = "blocks_yaml.rs"]
-mod blocks_yaml;
 #[path = "bloscpack_folder.rs"]
 mod bloscpack_folder;
 #[path = "external_arrays.rs"]
@@ -25,7 +23,5 @@ mod pages;
 mod rare;
 #[path = "seek_tables.rs"]
 mod seek_tables;
-#[path = "verify.rs"]
-mod verify;
 #[path = "window.rs"]
 mod window;

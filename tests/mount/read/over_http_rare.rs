@@ -4,6 +4,8 @@ use super::{SOURCES, pages};
 
 #[path = "access.rs"]
 mod access;
+#[path = "blocks_yaml.rs"]
+mod blocks_yaml;
 #[path = "broken.rs"]
 mod broken;
 #[path = "gsd_folder.rs"]
@@ -12,3 +14,5 @@ mod gsd_folder;
 mod mapped_by_python;
 #[path = "memory.rs"]
 mod memory;
+#[path = "verify.rs"]
+mod verify;

@@ -299,7 +299,7 @@ def test_a_forked_process_starts_anew(files):
         threads = [threading.Thread(target=read) for _ in range(4)]
         for thread in threads:
             thread.start()
-        for n in range(12):
+        for n in range(6):
             child = os.fork()
             if child == 0:
                 right = all(numpy.array_equal(array[...], expected) for array in arrays)

@@ -55,17 +55,21 @@ fn accepted(new: &str, old: &str) -> (String, usize) {
 #[test]
 fn a_text_that_is_too_large_for_a_document_must_still_be_yaml() {
     let comments = (0..12).map(|n| format!("c{n}: 1\n# {}\n", "x".repeat(24 << 20))).collect::<String>();
-    for prologue in [PROLOGUE, "%ASDF 0.1.0\n%YAML 1.1\n"] {
-        let text = |last: &str| [prologue, "---\n", &comments, last, "...\n"].concat();
-        let old = text("a: 1\n");
-        if prologue == PROLOGUE {
-            let warnings = checked(text("a: 2\n").as_bytes(), &old, Validation::Strict).unwrap().warnings;
-            assert_eq!(warnings[0].what, "the tree is longer than 256 MiB");
-        }
-        let broken = text("a: [\n");
-        let refusal = checked(broken.as_bytes(), &old, Validation::Strict).unwrap_err();
+    let text = |prologue: &str, first: &str, last: &str| {
+        [prologue, "---\n", first, &comments, last, "...\n"].concat()
+    };
+    let old = text(PROLOGUE, "", "a: 1\n");
+    let new = text(PROLOGUE, "", "a: 2\n");
+    let warnings = checked(new.as_bytes(), &old, Validation::Strict).unwrap().warnings;
+    assert_eq!(warnings[0].what, "the tree is longer than 256 MiB");
+    drop(new);
+    let refused = |broken: &str, old: &str| {
+        let refusal = checked(broken.as_bytes(), old, Validation::Strict).unwrap_err();
         assert!(refusal.first.what.starts_with("this is not valid YAML: "), "{}", refusal.first.what);
-    }
+    };
+    refused(&text(PROLOGUE, "", "a: [\n"), &old);
+    let early = "%ASDF 0.1.0\n%YAML 1.1\n";
+    refused(&text(early, "a: [\n", ""), &text(early, "", ""));
 }
 
 #[test]

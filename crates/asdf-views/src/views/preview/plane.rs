@@ -863,7 +863,7 @@ mod tests {
                 assert_bounded(dimensions, &[], scalar, byte);
             }
         }
-        for (dimensions, strides) in [
+        let strided = [
             (&[BIG, 1][..], &[8_i64, 4][..]),
             (&[BIG, 1], &[1 << 30, 4]),
             (&[BIG, 1], &[-8, 4]),
@@ -885,10 +885,9 @@ mod tests {
             (&[1000, 1000, 3, 3], &[1 << 20, -(1 << 40), 1 << 10, 8]),
             (&[3000, 3000, 3], &[8, 1 << 20, 1 << 40]),
             (&[3000, 3000, 3], &[1 << 20, 16, -4]),
-        ] {
-            for (scalar, byte) in [(Float32, 7), (Float32, 0xff)] {
-                assert_bounded(dimensions, strides, scalar, byte);
-            }
+        ];
+        for ((dimensions, strides), byte) in strided.into_iter().zip([7, 0xff].into_iter().cycle()) {
+            assert_bounded(dimensions, strides, Float32, byte);
         }
     }
 
