@@ -22,7 +22,7 @@ fn random_arrays_are_those_of_numpy() {
 #[test]
 fn arrays_in_the_tree_are_those_of_python() {
     let folder = fresh_folder();
-    run(&python(), "write_inline.py", [folder.path().as_os_str(), "7".as_ref(), "10".as_ref()]);
+    run(&python(), "write_inline.py", [folder.path().as_os_str(), "7".as_ref(), "6".as_ref()]);
     let mounted = Mounted::file(folder.path());
     let counts = run(&python(), "read_arrays_folder.py", [folder.path(), mounted.root()]);
     mounted.unmount();

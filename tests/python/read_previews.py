@@ -13,6 +13,7 @@ import warnings
 from pathlib import Path
 
 import asdf
+import without_plugins  # noqa: F401
 import numpy as np
 from astropy.visualization import ZScaleInterval
 from PIL import Image

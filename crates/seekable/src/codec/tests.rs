@@ -477,7 +477,7 @@ fn the_block_decoder_of_our_own_agrees_with_lz4_flex() {
 
 #[test]
 fn a_gibibyte_of_zeros_is_read_at_its_end_in_little_memory() {
-    let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::best());
+    let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::fast());
     let zeros = vec![0; 1 << 20];
     for _ in 0..1024 {
         encoder.write_all(&zeros).unwrap();
