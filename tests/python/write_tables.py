@@ -251,7 +251,7 @@ for n in range(count):
     tree["name.parquet"] = {"%": {"x": np.arange(4), "y": np.arange(4.0)}}
     codec = ["zlib", "lz4", None][n % 3]
     asdf.AsdfFile(tree).write_to(os.path.join(folder, f"random{n}.asdf"), all_array_compression=codec)
-rows = (2 << 20) + 4321
+rows = (2 << 17) + 4321
 tree = {"id": np.arange(rows), "x": RNG.normal(0, 1, rows).astype(">f4"), "flag": np.arange(rows) % 7 == 0,
         "name": np.char.add("star ", (np.arange(rows) % 1000).astype("U4")), "pos": RNG.normal(0, 1, (rows, 3)).astype("f4")}
 asdf.AsdfFile(tree).write_to(os.path.join(folder, "large.asdf"))

@@ -321,16 +321,21 @@ fn zsh_runs_nothing_that_a_name_holds() {
     hostile_names_are_inert(&bench, &mut shell, &["", "'", "\""], skips);
 }
 
-#[test]
-fn fish_runs_nothing_that_a_name_holds() {
-    let bench = bench();
-    let setup =
-        "source completions/asdf-mount.fish; set fish_greeting; function fish_prompt; echo READY\\>; end";
-    let command = format!("fish --no-config -i -C '{setup}'");
-    let mut shell = Shell::start(&bench, &command, "");
-    // In fish, a description begins at the first tab of a completion; a tilde is not quoted, and "./-dash" is hidden.
-    let skips = |_: &str, name: &[u8], is_first: bool| {
-        name.contains(&b'\t') || is_first && (name.starts_with(b"~") || name.starts_with(b"-"))
-    };
-    hostile_names_are_inert(&bench, &mut shell, &["", "'", "\""], skips);
+/// Takes longest. Only `scripts/test --all` runs it.
+mod rare {
+    use super::*;
+
+    #[test]
+    fn fish_runs_nothing_that_a_name_holds() {
+        let bench = bench();
+        let setup =
+            "source completions/asdf-mount.fish; set fish_greeting; function fish_prompt; echo READY\\>; end";
+        let command = format!("fish --no-config -i -C '{setup}'");
+        let mut shell = Shell::start(&bench, &command, "");
+        // In fish, a description begins at the first tab of a completion; a tilde is not quoted, and "./-dash" is hidden.
+        let skips = |_: &str, name: &[u8], is_first: bool| {
+            name.contains(&b'\t') || is_first && (name.starts_with(b"~") || name.starts_with(b"-"))
+        };
+        hostile_names_are_inert(&bench, &mut shell, &["", "'", "\""], skips);
+    }
 }

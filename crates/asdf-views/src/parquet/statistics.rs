@@ -381,6 +381,16 @@ mod tests {
     }
 
     #[test]
+    fn columns_that_would_take_too_long_to_read_have_no_statistics() {
+        let of = |element| leaf(element, Vec::new(), None);
+        let leaves = [of(Element::Bool), of(Element::Ascii(36)), of(Element::Float { size: 8 })];
+        // A row takes 1, 8 * 36 and 8 bytes.
+        assert_eq!(wanted(&leaves, MAX_READ / 297), [true, true, true]);
+        assert_eq!(wanted(&leaves, MAX_READ / 288), [true, false, true]);
+        assert_eq!(wanted(&leaves, MAX_READ / 8), [true, false, false]);
+    }
+
+    #[test]
     fn extremes_are_those_of_the_values_that_are_not_missing() {
         let none = |missing| ChunkStatistics { missing, extremes: None };
         let le = f64::to_le_bytes;
