@@ -119,7 +119,11 @@ impl Bench {
         use std::os::unix::fs::PermissionsExt;
         let bin = self.path("bin");
         fs::create_dir_all(&bin).unwrap();
-        fs::copy(program(), bin.join("asdf-mount")).unwrap();
+        // Another process writes the copy: a program can't be run while a process has it open for writing, as one would
+        // that another test forks meanwhile.
+        let copied =
+            Command::new("cp").args([Path::new(program()), &bin.join("asdf-mount")]).status().unwrap();
+        assert!(copied.success());
         fs::set_permissions(self.folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
         let path =
             std::env::join_paths([&bin, Path::new("/usr/sbin"), Path::new("/usr/bin"), Path::new("/bin")]);
