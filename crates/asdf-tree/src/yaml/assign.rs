@@ -1136,6 +1136,8 @@ mod tests {
             ("b: &x {c: &y 1}\na: *x\nd: *y\n", "a", "&x {c: &y 1}"),
             ("b: &x {c: &y 1}\na: *x\nd: *y\n", "d", "1"),
             ("s: [&x {c: 1}]\na: {z: *x}\n", "a.z.c", "1"),
+            ("m: {a/b: 1}\n", "m[a/b]", "1"),
+            ("m: {a.b: {c: 1}}\n", "m['a.b'].c", "1"),
             ("%ASDF 1.0\n%YAML 1.1\n---\na: 1\n...\n", "a", "1"),
         ] {
             assert_eq!(get(text, path).as_deref(), Ok(wanted), "{text} {path}");

@@ -9,7 +9,8 @@ use seekable::error::{Error, Kind, Result};
 /// The path of a key: `meta.exposure.filter`.
 ///
 /// Dots separate keys; a backslash makes the next character part of a key; a number is the position in a sequence,
-/// from 0. If there is no such key, slashes and brackets separate keys, too: `meta/filter`, `steps[2]`, `meta['filter']`.
+/// from 0. If there is no such key, slashes and brackets separate keys, too: `meta/filter`, `steps[2]`, `meta['filter']`;
+/// between brackets, dots and slashes are part of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyPath {
     path: Vec<String>,
@@ -51,7 +52,7 @@ impl KeyPath {
                 }
                 '.' => {
                     path.push(String::new());
-                    dotted.push(String::new());
+                    if is_in_brackets { other.push('.') } else { dotted.push(String::new()) }
                 }
                 '\\' => {
                     let escaped = letters.next().map(|(_, escaped)| escaped);
@@ -61,7 +62,8 @@ impl KeyPath {
                 letter => {
                     key.push(letter);
                     match letter {
-                        '/' | '[' => dotted.push(String::new()),
+                        '[' => dotted.push(String::new()),
+                        '/' if !is_in_brackets => dotted.push(String::new()),
                         ']' | '\'' | '"' if is_in_brackets => {}
                         letter => other.push(letter),
                     }
