@@ -11,6 +11,7 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let names = Names::parse(list, layout % 2 == 1);
     assert!(names.len() <= list.len());
     for (id, name) in (0..u16::MAX).zip(names.iter()) {
+        let name: &[u8] = name;
         assert_eq!(names.bytes(id), Some(name));
         assert_eq!(names.id_of(name).and_then(|id| names.bytes(id)), Some(name));
         let Some(path) = names.path(id) else { continue };
