@@ -24,9 +24,6 @@ pub use grid::{Division, Grid, GridChunks};
 pub use interleaved::Interleaved;
 pub use recoded::{Conversion, Recoded, float16, half};
 
-/// Maximum size of an element that is made as a whole, in bytes.
-pub const MAX_ELEMENT: u64 = 4 << 20;
-
 /// Elements, and how they are read.
 #[derive(Clone, Debug)]
 pub struct Array {

@@ -6,7 +6,7 @@
 //!
 //! `docs/performance.md` has the costs that they lead to: the goal is 1 s of CPU time a MB of tree, and 200 MiB.
 
-/// Nodes of a document, which take 448 MiB, and steps to resolve all aliases, as each may lead through others.
+/// Nodes of a document, which take 448 MiB.
 pub const MAX_NODES: usize = 16 << 20;
 /// Bytes of a document's text, and of its unescaped texts.
 pub const MAX_TEXT: usize = 256 << 20;
@@ -22,13 +22,19 @@ pub const MAX_DESCRIBED: usize = 1 << 15;
 pub const MAX_MADE: usize = 16 << 20;
 /// Nodes that merge keys bring into other mappings, and parts of arrays that aliases lead to.
 pub const MAX_EXPANDED: u64 = 1 << 20;
+/// Steps to resolve all aliases, as each may lead through others.
+pub const MAX_STEPS: usize = 1 << 26;
 /// Links, aliases or references that lead through each other, as many as the kernel follows.
 pub const MAX_CHAIN: usize = 40;
 /// Nodes that are searched for one answer: a column's array, a reference, the `meta` of a table, an array in the tree.
 pub const MAX_SEARCHED: usize = 4 << 10;
 /// Bytes, nodes or values of one value that is kept: a table of some thousand columns.
 pub const MAX_VALUE: usize = 64 << 10;
+/// Bytes of one element, and elements of one row, which are made as a whole.
+pub const MAX_ELEMENT: u64 = 1 << 20;
 /// Bytes of a path, a unit, or another name. Linux refuses paths of 4096 bytes.
 pub const MAX_NAME: usize = 3000;
+/// Arrays in other files that are checked: each opens a file.
+pub const MAX_EXTERNALS: usize = 256;
 /// Notes on what is left out, and findings of a check: there may be as many as nodes.
 pub const MAX_NOTES: usize = 1000;

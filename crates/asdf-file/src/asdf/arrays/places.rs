@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry as MapEntry;
 use std::ffi::OsStr;
 
-use asdf_tree::limits::{MAX_CHAIN, MAX_DEPTH, MAX_ITEMS, MAX_MADE, MAX_NODES};
+use asdf_tree::limits::{MAX_CHAIN, MAX_DEPTH, MAX_ITEMS, MAX_MADE, MAX_STEPS};
 use asdf_tree::yaml::event::Mark;
 use asdf_tree::yaml::survey::{PathId, Paths};
 
@@ -192,7 +192,7 @@ impl PathsInArrays {
         let mut path = self.paths.tree.prefixes(place);
         for _ in 0..MAX_CHAIN {
             self.looked_at.set(self.looked_at.get().saturating_add(path.len()));
-            if path.len() > MAX_DEPTH || self.looked_at.get() >= MAX_NODES {
+            if path.len() > MAX_DEPTH || self.looked_at.get() >= MAX_STEPS {
                 return None;
             }
             // The shortest prefix of the path that is an alias or a reference.

@@ -4,7 +4,7 @@ use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use asdf_tree::limits::{MAX_EXPANDED, MAX_ITEMS, MAX_NOTES, MAX_SEARCHED};
+use asdf_tree::limits::{MAX_ELEMENT, MAX_EXPANDED, MAX_EXTERNALS, MAX_ITEMS, MAX_NOTES, MAX_SEARCHED};
 use asdf_tree::yaml::document::Document;
 use asdf_tree::yaml::event::{Mark, START};
 use asdf_tree::yaml::survey::{
@@ -22,14 +22,11 @@ use super::super::view::{AsdfFile, Collector, Surveyed, View};
 use super::entry::ArrayEntry;
 use super::inline::{TreeText, measure};
 use super::layout::{self, FoundArray};
-use crate::array::MAX_ELEMENT;
 use crate::container::{ArrayPaths, Defect, Severity};
 use crate::folder::path_dir::Items;
 
 /// Maximum number of characters of paths that are kept for a block.
 const KEPT: usize = 64;
-/// Maximum number of arrays in other files that are checked: each opens a file.
-const MAX_EXTERNALS: usize = 256;
 /// Maximum size of an element in numpy, in bytes.
 const NUMPY_ELEMENT: u64 = i32::MAX as u64;
 

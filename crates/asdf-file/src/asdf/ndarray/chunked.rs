@@ -26,7 +26,7 @@ use seekable::codec::Codec;
 use seekable::error::to_json;
 
 use super::{ByteOrder, Datatype, MAX_DIMENSIONS, Mask, Ndarray, Result, Scalar, Shape, Source, fault};
-use crate::array::{Division, MAX_ELEMENT, half};
+use crate::array::{Division, half};
 
 const ZARR_TAG: &str = "asdf://asdf-format.org/zarr/tags/zarr-1.";
 const CHUNKED_TAG: &str = "tag:stsci.edu:asdf/core/chunked-ndarray-1.";
@@ -259,6 +259,8 @@ fn of_dtype(name: &str) -> Option<(Scalar, ByteOrder)> {
 
 /// Maximum length of a string in a Zarr array, in characters.
 const MAX_STRING: u64 = 1 << 20;
+/// Maximum size of an element, in bytes.
+const MAX_ELEMENT: u64 = 4 << 20;
 
 /// Returns a fill value whose bytes are not all zero; `None` for any other.
 fn not_zero(value: Option<&TreeNode>) -> Option<&TreeNode> {

@@ -13,7 +13,7 @@ use asdf_file::container::{Defect, Severity};
 use asdf_file::folder::names::ViewNames;
 use asdf_file::folder::path_dir::{Item, Items};
 use asdf_file::folder::path_tree::{Id, PathTree};
-use asdf_tree::limits::{MAX_DESCRIBED, MAX_MADE, MAX_NOTES};
+use asdf_tree::limits::{MAX_DESCRIBED, MAX_ELEMENT, MAX_MADE, MAX_NOTES};
 use asdf_tree::yaml::event::Mark;
 use asdf_tree::yaml::survey::{Alias, PathId, Paths, Step, TreeNode, WantedNode};
 
@@ -22,8 +22,6 @@ use super::search::{Source, arrays_in, is_column, is_time};
 use super::spectrum::{columns_in, is_spectrum};
 use crate::parquet::{Facts, SharedStatistics};
 
-/// Maximum number of values of a row; a row has at most 8 bytes for each.
-const MAX_ROW: u64 = 1 << 20;
 const TOO_LONG: &str = "one of its rows is longer than 8 MiB";
 
 pub(super) const ENDING: &str = ".parquet";
@@ -389,7 +387,7 @@ fn unfit_row(datatype: &Datatype, count: u64) -> Option<&'static str> {
     match datatype {
         Datatype::Scalar(scalar) => {
             let bytes = scalar.size().and_then(|size| size.checked_mul(count));
-            let is_short = count <= MAX_ROW && bytes.is_some_and(|bytes| bytes <= 8 * MAX_ROW);
+            let is_short = count <= MAX_ELEMENT && bytes.is_some_and(|bytes| bytes <= 8 * MAX_ELEMENT);
             (!is_short).then_some(TOO_LONG)
         }
         Datatype::Structured(fields) if fields.is_empty() => Some("it has no fields"),
