@@ -144,7 +144,7 @@ fn compare(bench: &Bench, source: &Path) {
 }
 
 #[test]
-fn every_fixture_is_shown_as_in_a_mount() {
+fn fixtures_are_shown_as_in_a_mount() {
     let bench = Bench::new();
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let fixtures = here.join("tests/fixtures");
@@ -165,12 +165,12 @@ fn every_fixture_is_shown_as_in_a_mount() {
     bench.nothing_is_left();
 }
 
-/// Trajectories have thousands of files. Only `scripts/test --all` runs this test.
+/// Trajectories have thousands of files. Only `scripts/test --all` compares all of them.
 mod rare {
     use super::*;
 
     #[test]
-    fn every_trajectory_is_shown_as_in_a_mount() {
+    fn every_fixture_is_shown_as_in_a_mount() {
         let bench = Bench::new();
         compare(&bench, &Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures"));
         bench.nothing_is_left();
