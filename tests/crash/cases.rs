@@ -19,11 +19,11 @@ pub(crate) fn open(sim: &Sim) -> Result<Target<Sim>> {
 
 /// Returns blocks with distinct bytes in every sector, and holes.
 pub(crate) fn blocks() -> Vec<Vec<u8>> {
-    let data: Vec<u8> = (0..13_000_u32).map(|n| (n / 7 + n / 512) as u8 | 1).collect();
-    let mut sparse = vec![0; 30_000];
+    let data: Vec<u8> = (0..2000_u32).map(|n| (n / 7 + n / 512) as u8 | 1).collect();
+    let mut sparse = vec![0; 12_500];
     sparse[..300].fill(b's');
-    sparse[29_000..].fill(b't');
-    vec![block(&data, 13_000, 0), block(&sparse, 30_000, 0), block(&data[..700], 900, 0)]
+    sparse[12_000..].fill(b't');
+    vec![block(&data, 2000, 0), block(&sparse, 12_500, 0), block(&data[..700], 900, 0)]
 }
 
 /// Returns states after a crash: no change lost, all lost, all after some change lost, one lost, all but one

@@ -24,12 +24,7 @@ pub(crate) struct Scenario {
     options: SaveOptions,
 }
 
-fn scenarios() -> Vec<Scenario> {
-    scenarios_with(&blocks())
-}
-
-/// Returns the scenarios with files of these blocks.
-pub(crate) fn scenarios_with(blocks: &[Vec<u8>]) -> Vec<Scenario> {
+pub(crate) fn scenarios() -> Vec<Scenario> {
     let mut all = Vec::new();
     let mut add = |name, abilities, plan, indexed, parts: &Parts, right: &Parts, text: Vec<u8>, padding| {
         let options = SaveOptions { padding, only: None };
@@ -37,8 +32,7 @@ pub(crate) fn scenarios_with(blocks: &[Vec<u8>]) -> Vec<Scenario> {
         all.push(Scenario { name, abilities, plan, indexed, old: parts.bytes(), new, text, options });
     };
     let none = Abilities::default();
-    let padded =
-        Parts { text: text('a', 900), padding: vec![b' '; 5000], blocks: blocks.to_vec(), tail: None };
+    let padded = Parts { text: text('a', 900), padding: vec![b' '; 5000], blocks: blocks(), tail: None };
     for (name, len) in [("the same length", 900), ("shorter", 300), ("longer", 5900)] {
         add(name, none, Plan::InPlace, Indexed::Kept, &padded, &padded, text('b', len), None);
     }
@@ -64,8 +58,7 @@ pub(crate) fn scenarios_with(blocks: &[Vec<u8>]) -> Vec<Scenario> {
         for (name, len, padding) in
             [("small head", 900, None), ("head of a page", 4096, Some(0)), ("large head", 9300, Some(0))]
         {
-            let parts =
-                Parts { text: text('a', len), padding: Vec::new(), blocks: blocks.to_vec(), tail: None };
+            let parts = Parts { text: text('a', len), padding: Vec::new(), blocks: blocks(), tail: None };
             let text = text('b', len + 1500);
             add(name, can, plan, Indexed::Written, &parts, &parts, text.clone(), padding);
             let unknown = Parts { tail: Some(b"another file's bytes".to_vec()), ..parts.clone() };
@@ -82,7 +75,7 @@ pub(crate) fn scenarios_with(blocks: &[Vec<u8>]) -> Vec<Scenario> {
         let text = text('b', 2000);
         add("a stream that no program writes", can, plan, Indexed::None, &parts, &parts, text, None);
     }
-    let parts = Parts { text: text('a', 900), padding: Vec::new(), blocks: blocks.to_vec(), tail: None };
+    let parts = Parts { text: text('a', 900), padding: Vec::new(), blocks: blocks(), tail: None };
     let shares = Abilities { clones: true, copies_on_write: true, ..Abilities::of(Plan::Rewrite) };
     add("shares the image", shares, Plan::Rewrite, Indexed::Written, &parts, &parts, text('b', 2000), None);
     for plan in [Plan::Insert, Plan::Rewrite] {
@@ -291,42 +284,6 @@ fn each_sync_of_a_recovery_is_needed() {
         }
         let all = missed.values().all(|missed| *missed);
         assert!(all, "{} {:?}, (syncs, the one forgotten): {missed:?}", scenario.name, scenario.plan);
-    }
-}
-
-#[test]
-fn a_failure_at_any_change_leaves_the_old_file() {
-    let mut dice = Dice(4);
-    for scenario in scenarios() {
-        let sim = scenario.disk().record().mount();
-        scenario.save(&sim).unwrap();
-        for at in 0..sim.counts().1 {
-            // Half of the failures last: of each kind, those of every other call.
-            for (n, errno) in [libc::EIO, libc::ENOSPC, libc::EACCES].into_iter().enumerate() {
-                let always = (at + n) % 2 == 0;
-                let shown = format!("{} {:?}: {errno} at {at}, {always}", scenario.name, scenario.plan);
-                let sim = scenario.disk().record().fail(Fault { at, errno, always, reads: false }).mount();
-                let answer = scenario.save(&sim);
-                let disk = sim.disk().clone();
-                let side = scenario.side(&disk);
-                match &answer {
-                    Ok(_) => assert_eq!(side, Some('n'), "{shown}"),
-                    Err(error) if error.kind() == Kind::Unfinished => {}
-                    Err(error) if error.message().contains("the new file is in place") => {
-                        assert_eq!(side, Some('n'), "{shown}");
-                    }
-                    Err(error) => {
-                        assert_eq!(side, Some('o'), "{shown}: {error}");
-                        if errno != libc::EACCES {
-                            assert_eq!(error.errno(), errno, "{shown}: {error}");
-                        }
-                    }
-                }
-                let must_be = answer.is_ok().then_some('n');
-                let recovered = scenario.crash(&disk, must_be, &mut dice, 1);
-                recovered.unwrap_or_else(|why| panic!("{shown}: {answer:?}: {why}"));
-            }
-        }
     }
 }
 

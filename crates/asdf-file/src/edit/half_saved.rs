@@ -616,19 +616,19 @@ fn strange(now: &[u8], old: &[u8], new: &[u8]) -> Option<usize> {
         }
     };
     let len = now.len().max(old.len()).max(new.len());
-    // Most pages are old or new as a whole, which is seen in less time than byte by byte.
-    (0..len).step_by(PAGE).find_map(|start| {
-        let now = page_from(now, start);
-        if now == page_from(old, start) || now == page_from(new, start) {
+    // Most sectors are old or new as a whole, which is seen in less time than byte by byte.
+    (0..len).step_by(SECTOR).find_map(|start| {
+        let now = sector_from(now, start);
+        if now == sector_from(old, start) || now == sector_from(new, start) {
             return None;
         }
-        (start..len.min(start + PAGE)).find(is_strange)
+        (start..len.min(start + SECTOR)).find(is_strange)
     })
 }
 
-/// Returns at most a page of bytes from an offset. There are none after the end.
-fn page_from(bytes: &[u8], start: usize) -> &[u8] {
-    bytes.get(start..bytes.len().min(start + PAGE)).unwrap_or_default()
+/// Returns at most a sector of bytes from an offset. There are none after the end.
+fn sector_from(bytes: &[u8], start: usize) -> &[u8] {
+    bytes.get(start..bytes.len().min(start + SECTOR)).unwrap_or_default()
 }
 
 #[cfg(test)]
