@@ -166,23 +166,6 @@ fn an_array_in_a_block_that_is_not_there_is_damage() {
 }
 
 #[test]
-fn a_tree_beyond_a_limit_of_this_program_is_no_damage() {
-    let folder = tempfile::tempdir().unwrap();
-    let nested = format!("a: {}{}\n", "[".repeat(1200), "]".repeat(1200));
-    let anchored = (0..400_000).map(|n| format!("- &a{n} [1]\n- *a{n}\n")).collect::<String>();
-    for (nodes, why) in [(nested, "deeper than 1000 levels"), (format!("a:\n{anchored}"), "too many anchors")]
-    {
-        let tree = format!("%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\n{nodes}...\n");
-        AsdfBuilder::new().tree(tree).build().save(folder.path(), "a.asdf");
-        let (status, lines) = lines(folder.path(), OsStr::new("a.asdf"));
-        assert_eq!((status, lines.len()), (0, 1), "{lines:?}");
-        assert!(
-            lines[0].contains(": note: the tree is too complex to be checked: ") && lines[0].contains(why)
-        );
-    }
-}
-
-#[test]
 fn a_reader_that_has_seen_enough_is_no_failure() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("a.asdf"), broken()).unwrap();
@@ -417,4 +400,28 @@ fn nodes_that_break_the_schemas_of_a_package_are_told_with_the_rule() {
     std::fs::remove_file(&other).unwrap();
     let (status, told) = checked("{time: 1}", "package:other");
     assert!(status == 2 && told.contains("other: has no schemas: name a directory"), "{told}");
+}
+
+/// `scripts/test --all` runs this test.
+mod rare {
+    use super::*;
+
+    #[test]
+    fn a_tree_beyond_a_limit_of_this_program_is_no_damage() {
+        let folder = tempfile::tempdir().unwrap();
+        let nested = format!("a: {}{}\n", "[".repeat(1200), "]".repeat(1200));
+        let anchored = (0..400_000).map(|n| format!("- &a{n} [1]\n- *a{n}\n")).collect::<String>();
+        for (nodes, why) in
+            [(nested, "deeper than 1000 levels"), (format!("a:\n{anchored}"), "too many anchors")]
+        {
+            let tree = format!("%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\n{nodes}...\n");
+            AsdfBuilder::new().tree(tree).build().save(folder.path(), "a.asdf");
+            let (status, lines) = lines(folder.path(), OsStr::new("a.asdf"));
+            assert_eq!((status, lines.len()), (0, 1), "{lines:?}");
+            assert!(
+                lines[0].contains(": note: the tree is too complex to be checked: ")
+                    && lines[0].contains(why)
+            );
+        }
+    }
 }

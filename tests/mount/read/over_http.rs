@@ -13,15 +13,9 @@ const SOURCES: Sources = Sources::OverHttp;
 
 #[path = "arrays_folder.rs"]
 mod arrays_folder;
-#[path = "bloscpack_folder.rs"]
-mod bloscpack_folder;
 #[path = "external_arrays.rs"]
 mod external_arrays;
-#[path = "pages.rs"]
-mod pages;
 #[path = "over_http_rare.rs"]
 mod rare;
-#[path = "seek_tables.rs"]
-mod seek_tables;
 #[path = "window.rs"]
 mod window;

@@ -15,6 +15,8 @@ import asdf_mount
 sys.path.insert(0, str(ROOT / "tests/python"))
 import footprints  # noqa: E402
 
+pytestmark = pytest.mark.rare
+
 NAMED = ["shape/flux", "companions/flux", "quantity/flux/value", "twice/data", "other shape/flux", "other wcs/data", "science/SCI"]
 
 

@@ -53,26 +53,6 @@ fn accepted(new: &str, old: &str) -> (String, usize) {
 }
 
 #[test]
-fn a_text_that_is_too_large_for_a_document_must_still_be_yaml() {
-    let comments = (0..12).map(|n| format!("c{n}: 1\n# {}\n", "x".repeat(24 << 20))).collect::<String>();
-    let text = |prologue: &str, first: &str, last: &str| {
-        [prologue, "---\n", first, &comments, last, "...\n"].concat()
-    };
-    let old = text(PROLOGUE, "", "a: 1\n");
-    let new = text(PROLOGUE, "", "a: 2\n");
-    let warnings = checked(new.as_bytes(), &old, Validation::Strict).unwrap().warnings;
-    assert_eq!(warnings[0].what, "the tree is longer than 256 MiB");
-    drop(new);
-    let refused = |broken: &str, old: &str| {
-        let refusal = checked(broken.as_bytes(), old, Validation::Strict).unwrap_err();
-        assert!(refusal.first.what.starts_with("this is not valid YAML: "), "{}", refusal.first.what);
-    };
-    refused(&text(PROLOGUE, "", "a: [\n"), &old);
-    let early = "%ASDF 0.1.0\n%YAML 1.1\n";
-    refused(&text(early, "a: [\n", ""), &text(early, "", ""));
-}
-
-#[test]
 fn a_refusal_is_told_in_a_few_lines() {
     let new = edited("meta: {name: x}", "meta:\t{name: x, name: y}\na: 1");
     let refusal = checked(new.as_bytes(), &base(), Validation::Strict).unwrap_err();
@@ -430,4 +410,29 @@ fn the_lines_of_many_problems_are_not_all_counted() {
     assert_eq!(warned.len(), MAX_WARNINGS + 1);
     assert_eq!(warned.last().unwrap().to_string(), format!("and {} more", count - MAX_WARNINGS));
     assert_eq!(excerpt::ASKED.get(), 1 + MAX_FURTHER + MAX_WARNINGS, "lines are counted for what is told");
+}
+
+/// `scripts/test --all` runs this test.
+mod rare {
+    use super::*;
+
+    #[test]
+    fn a_text_that_is_too_large_for_a_document_must_still_be_yaml() {
+        let comments = (0..12).map(|n| format!("c{n}: 1\n# {}\n", "x".repeat(24 << 20))).collect::<String>();
+        let text = |prologue: &str, first: &str, last: &str| {
+            [prologue, "---\n", first, &comments, last, "...\n"].concat()
+        };
+        let old = text(PROLOGUE, "", "a: 1\n");
+        let new = text(PROLOGUE, "", "a: 2\n");
+        let warnings = checked(new.as_bytes(), &old, Validation::Strict).unwrap().warnings;
+        assert_eq!(warnings[0].what, "the tree is longer than 256 MiB");
+        drop(new);
+        let refused = |broken: &str, old: &str| {
+            let refusal = checked(broken.as_bytes(), old, Validation::Strict).unwrap_err();
+            assert!(refusal.first.what.starts_with("this is not valid YAML: "), "{}", refusal.first.what);
+        };
+        refused(&text(PROLOGUE, "", "a: [\n"), &old);
+        let early = "%ASDF 0.1.0\n%YAML 1.1\n";
+        refused(&text(early, "a: [\n", ""), &text(early, "", ""));
+    }
 }

@@ -19,37 +19,6 @@ fn begin_everywhere(truth: &[u8], stored: &[u8], of: &str) -> (usize, usize) {
 }
 
 #[test]
-fn of_all_levels_windows_and_kinds_of_data() {
-    let picture: Vec<u8> = {
-        let mut dice = Dice(8);
-        let value = |n: usize| ((n % 999) as f32).sqrt() + (dice.roll(64) as f32) / 32.0;
-        (0..300_000)
-            .map(value)
-            .flat_map(|value| value.to_bits().to_le_bytes().map(|byte| byte & 0xf8))
-            .collect()
-    };
-    let words = ["sky ", "the ", "counts ", "of ", "a star\n", "1.25 ", "42 "];
-    let text: Vec<u8> = {
-        let mut dice = Dice(9);
-        (0..250_000).flat_map(|_| words[dice.roll(7)].bytes()).collect()
-    };
-    let stripes: Vec<u8> =
-        (0..1_200_000).map(|n| if n % 16 < 3 { (n / 16 % 251) as u8 } else { 7 }).collect();
-    let all = [picture, text, noise(1_000_000), vec![0; 1_200_000], stripes, truth(1_200_000, 4)];
-    for (kind, truth) in all.iter().enumerate() {
-        for level in [-50, -3, 1, 3, 5, 9, 13, 19] {
-            for log in [10, 17, 20] {
-                let part = if level > 9 { &truth[..500_000] } else { &truth[..] };
-                let of = format!("data {kind} at level {level} with a window of 2^{log}");
-                let stored = encode(part, level, log, true, usize::MAX);
-                let (places, blocks) = begin_everywhere(part, &stored, &of);
-                assert!(places + 2 >= blocks / 2, "{of}: {places} places, {blocks} blocks");
-            }
-        }
-    }
-}
-
-#[test]
 fn with_matches_far_before() {
     let truth = truth(3_000_000, 17);
     let mut encoder = ::zstd::Encoder::new(Vec::new(), 3).unwrap();
@@ -166,5 +135,41 @@ fn a_block_that_is_not_what_it_says_ends_the_places_and_nothing_else() {
             memory.pass(&block, [Follow::Now, Follow::Later][round % 2]);
         }
         let _ = memory.head(&truth[..40_000], Some(&compressed[0]));
+    }
+}
+
+/// `scripts/test --all` runs this test.
+mod rare {
+    use super::*;
+
+    #[test]
+    fn of_all_levels_windows_and_kinds_of_data() {
+        let picture: Vec<u8> = {
+            let mut dice = Dice(8);
+            let value = |n: usize| ((n % 999) as f32).sqrt() + (dice.roll(64) as f32) / 32.0;
+            (0..300_000)
+                .map(value)
+                .flat_map(|value| value.to_bits().to_le_bytes().map(|byte| byte & 0xf8))
+                .collect()
+        };
+        let words = ["sky ", "the ", "counts ", "of ", "a star\n", "1.25 ", "42 "];
+        let text: Vec<u8> = {
+            let mut dice = Dice(9);
+            (0..250_000).flat_map(|_| words[dice.roll(7)].bytes()).collect()
+        };
+        let stripes: Vec<u8> =
+            (0..1_200_000).map(|n| if n % 16 < 3 { (n / 16 % 251) as u8 } else { 7 }).collect();
+        let all = [picture, text, noise(1_000_000), vec![0; 1_200_000], stripes, truth(1_200_000, 4)];
+        for (kind, truth) in all.iter().enumerate() {
+            for level in [-50, -3, 1, 3, 5, 9, 13, 19] {
+                for log in [10, 17, 20] {
+                    let part = if level > 9 { &truth[..500_000] } else { &truth[..] };
+                    let of = format!("data {kind} at level {level} with a window of 2^{log}");
+                    let stored = encode(part, level, log, true, usize::MAX);
+                    let (places, blocks) = begin_everywhere(part, &stored, &of);
+                    assert!(places + 2 >= blocks / 2, "{of}: {places} places, {blocks} blocks");
+                }
+            }
+        }
     }
 }
