@@ -34,16 +34,21 @@ fn references_lead_to_the_arrays_of_python() {
     mounted.unmount();
 }
 
-#[test]
-fn references_of_an_address_lead_to_the_server() {
-    let (folder, site) = (fresh_folder(), Site::web(|_, reply| reply));
-    run(&python(), "write_refs.py", [folder.path()]);
-    let cube = folder.path().join("cube.asdf");
-    site.put("data/cube.asdf", std::fs::read(&cube).unwrap());
-    let url = site.server.url("/data/cube.asdf");
-    let arguments = [cube.to_str().unwrap(), &url, env!("CARGO_BIN_EXE_asdf-mount")];
-    assert_eq!(run(&python(), "read_refs_of_url.py", arguments).trim(), "2");
-    // Each chunk of 1 MiB is a request of its own.
-    let chunks = site.asked().into_iter().filter(|(_, range)| !range.starts_with("bytes=0-")).count();
-    assert!(chunks >= 36, "{:?}", site.asked());
+/// `scripts/test --all` runs this test.
+mod rare {
+    use super::*;
+
+    #[test]
+    fn references_of_an_address_lead_to_the_server() {
+        let (folder, site) = (fresh_folder(), Site::web(|_, reply| reply));
+        run(&python(), "write_refs.py", [folder.path()]);
+        let cube = folder.path().join("cube.asdf");
+        site.put("data/cube.asdf", std::fs::read(&cube).unwrap());
+        let url = site.server.url("/data/cube.asdf");
+        let arguments = [cube.to_str().unwrap(), &url, env!("CARGO_BIN_EXE_asdf-mount")];
+        assert_eq!(run(&python(), "read_refs_of_url.py", arguments).trim(), "2");
+        // Each chunk of 1 MiB is a request of its own.
+        let chunks = site.asked().into_iter().filter(|(_, range)| !range.starts_with("bytes=0-")).count();
+        assert!(chunks >= 36, "{:?}", site.asked());
+    }
 }
