@@ -188,6 +188,21 @@ fn an_array_in_another_file_is_read_from_there() {
 }
 
 #[test]
+fn an_array_in_another_file_is_divided_as_it_is_decoded() {
+    let array = |source| {
+        format!(
+            "far: !core/ndarray-1.1.0 {{source: {source}, datatype: uint8, byteorder: big, shape: [300, 10]}}\n"
+        )
+    };
+    let block = Block::new(vec![7; 3000]).encoding(Encoding::Bzip2(1));
+    let (folder, near) = opened(&asdf(&array("0"), [block]));
+    let far = asdf(&array("a.asdf"), []).build().save(folder.path(), "b.asdf");
+    let near = near.array("far").unwrap().chunks(100);
+    assert_ne!(near, [[10], [10]], "rows, as if nothing were decoded");
+    assert_eq!(File::open(far).unwrap().array("far").unwrap().chunks(100), near);
+}
+
+#[test]
 fn a_file_that_another_program_changes_is_not_mixed() {
     let data: Vec<u8> = (0..200_000_u32).map(|n| n as u8).collect();
     let builder = asdf("", [Block::new(data)]);

@@ -125,6 +125,14 @@ impl Content for Unchanged {
         Some(Strided { whole: Arc::new(unchanged), ..strided })
     }
 
+    fn decoded_at_once(&self) -> u64 {
+        self.content.decoded_at_once()
+    }
+
+    fn chunk_shape(&self) -> Option<Vec<u64>> {
+        self.content.chunk_shape()
+    }
+
     fn ranges(&self) -> Vec<Range<u64>> {
         Vec::new()
     }
