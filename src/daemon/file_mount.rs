@@ -32,7 +32,7 @@ pub(crate) struct FileMount {
 }
 
 impl FileMount {
-    /// Finds the mount whose daemon has this file open. Only the user's own mount counts and, for
+    /// Finds the writable mount whose daemon has this file open. Only the user's own mount counts and, for
     /// root, one of the file's owner.
     ///
     /// # Errors
@@ -44,7 +44,8 @@ impl FileMount {
         let key = (rustix::fs::major(stat.st_dev), rustix::fs::minor(stat.st_dev), stat.st_ino);
         let daemons: Vec<_> = serving::all().into_iter().filter(|daemon| has_open(daemon, key)).collect();
         for mount in mountinfo::all()?.into_iter().filter(Mount::has_our_type) {
-            if mount.owner.is_some_and(|(owner, _)| is_trusted(owner))
+            if !mount.is_read_only()
+                && mount.owner.is_some_and(|(owner, _)| is_trusted(owner))
                 && daemons.iter().any(|daemon| daemon.serves(&mount))
                 && let Some(root) = held::hold_mount(&mount)
             {

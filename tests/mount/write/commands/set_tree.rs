@@ -82,3 +82,20 @@ fn a_tree_that_can_not_be_set_changes_nothing() {
         bench.is_untouched();
     }
 }
+
+#[test]
+fn a_tree_is_set_through_the_mount_that_is_writable() {
+    let bench = Bench::new(false);
+    let read_only = bench.place.try_mount(&bench.place.source, &["-r"]).unwrap();
+    let writable = bench.place.mount();
+    // Its daemon has the file open while a block is open.
+    let open = fs::File::open(read_only.block_path(0)).unwrap();
+    succeeded(&bench.set_tree(bench.place.named("second")), "");
+    assert_eq!(writable.tree(), bench.place.named("second").as_bytes());
+    succeeded(&bench.edit("sed -i 's/second/third/' \"$1\""), "");
+    // The history is in the state directory of the mount.
+    let undone = bench.place.run([OsStr::new("--undo"), OsStr::new("-q"), bench.place.source.as_os_str()]);
+    succeeded(&undone, "");
+    bench.place.holds(&bench.place.named("second"));
+    drop(open);
+}
