@@ -36,11 +36,16 @@ impl World {
         let Some(base) = tree_on_disk(member) else { return };
         let Ok(of_base) = content::state_of_tree(base.as_bytes()) else { return };
         let state = State { note: self.number(), ..of_base };
+        let write = member.judge.begin(state, Style::Command);
+        // A save that ended after the text was read is not beside this one.
+        if tree_on_disk(member).is_none_or(|now| now != base) {
+            member.judge.end(write, Outcome::Refused);
+            return;
+        }
         let path = |name: &str| self.folder.path().join("texts").join(format!("{name}{}", state.note));
         let [old, new, editor] = ["old", "new", "editor"].map(path);
         fs::write(&old, &base).unwrap();
         fs::write(&new, content::tree(state, dice.below(9000) as usize)).unwrap();
-        let write = member.judge.begin(state, Style::Command);
         let mut command = self.asdf_mount();
         command.arg(option);
         let [old, new] = [&old, &new].map(|path| path.to_str().unwrap());
