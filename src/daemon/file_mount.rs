@@ -32,8 +32,8 @@ pub(crate) struct FileMount {
 }
 
 impl FileMount {
-    /// Finds the writable mount whose daemon has this file open. Only the user's own mount counts and, for
-    /// root, one of the file's owner.
+    /// Finds the writable mount of a daemon that has this file open. Only the user's own mount counts and, for root, one
+    /// of the file's owner.
     ///
     /// # Errors
     /// The mount table can't be read.
