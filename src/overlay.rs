@@ -48,7 +48,7 @@ use asdf_file::edit::Editor;
 use asdf_file::edit::context::EditContext;
 use asdf_views::format::view_names;
 use seekable::content::{Content, read_exact_at};
-use seekable::error::{Error, Result, errno};
+use seekable::error::{Error, Kind, Result, errno};
 use seekable::source::SourceVersion;
 use seekable::sync::{Rank, RankedMutex, locked, locked_at_once};
 
@@ -260,7 +260,7 @@ impl Overlay {
         self.position.location.label()
     }
 
-    /// Opens and locks the file for saves, unless that is done already.
+    /// Opens, locks and recovers the file for saves, unless that is done already.
     pub(crate) fn open_editor<'a>(&self, editor: &'a mut Option<Editor>) -> Result<&'a mut Editor> {
         if editor.is_none() {
             let opened = Editor::open(self.position.location.save_target()?, &self.shared.edits)?;
@@ -274,33 +274,15 @@ impl Overlay {
 
     /// Checks before a draft is begun that it can be saved, as far as that is known.
     pub(crate) fn begin(&self) -> Result<()> {
-        // A running save has opened the editor, so there is nothing to check. A half-saved file can't be read
-        // until it is recovered, so wait for the lock.
-        let editor = if self.mounted()?.is_half_saved() {
-            Some(locked(&self.editor))
-        } else {
-            locked_at_once(&self.editor)
-        };
-        let Some(mut editor) = editor else { return Ok(()) };
-        self.open_editor(&mut editor).map(drop).and_then(|()| self.recover_source(&mut editor)).map_err(
-            |error| {
-                tracing::warn!("{error}");
-                match error.errno() {
-                    libc::EACCES | libc::EPERM => errno(libc::EROFS),
-                    _ => error,
-                }
-            },
-        )
-    }
-
-    /// Recovers the source if a save left it half-saved.
-    pub(crate) fn recover_source(&self, editor: &mut Option<Editor>) -> Result<()> {
-        let mounted = self.mounted()?;
-        if mounted.is_half_saved() {
-            self.open_editor(editor)?.file.recover()?;
-            mounted.recovered();
-        }
-        Ok(())
+        // A running save has opened the editor, so there is nothing to check.
+        let Some(mut editor) = locked_at_once(&self.editor) else { return Ok(()) };
+        self.open_editor(&mut editor).map(drop).map_err(|error| {
+            tracing::warn!("{error}");
+            match error.errno() {
+                libc::EACCES | libc::EPERM => errno(libc::EROFS),
+                _ => error,
+            }
+        })
     }
 
     /// Keeps the file locked until the mount ends.
@@ -462,9 +444,14 @@ impl Overlay {
         let source = self.stat()?;
         let body = locked(&overlay_file.body);
         let (kind, size, times) = match &body.backing {
-            // A half-saved source can't be read at present, but it can be written, which recovers it.
-            Backing::Source if self.mounted()?.is_half_saved() => (FileKind::File, 0, self.times(&state)?),
-            Backing::Source => (FileKind::File, self.saved_text()?.len(), self.times(&state)?),
+            Backing::Source => {
+                let size = match self.saved_text() {
+                    // A half-saved source can't be read at present, but it can be written, which recovers it.
+                    Err(error) if error.kind() == Kind::Unfinished => 0,
+                    saved => saved?.len(),
+                };
+                (FileKind::File, size, self.times(&state)?)
+            }
             Backing::File(_) => {
                 let again = body.refusal().filter(|_| self.is_tree(&state, overlay_file));
                 let (size, times) = again

@@ -19,9 +19,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use asdf_access::local::location::Location;
 use asdf_access::local::stat::{FileKind, Stat};
 use asdf_file::container::Container;
-use asdf_file::edit::recovery::RecoveryPolicy;
 use seekable::content::Text;
-use seekable::error::{self, Error, Result, in_shell};
+use seekable::error::{self, Error, Result};
 use seekable::source::{Source, SourceVersion};
 use seekable::sync::{MutexGuard, Rank, RankedMutex, locked};
 
@@ -142,8 +141,6 @@ struct MountedState {
     bytes: Weak<FileBytes>,
     /// Number of saves by this mount. A quick save may leave the file's size and time unchanged.
     saves: u64,
-    /// True if the last save could be neither finished nor undone.
-    half_saved: bool,
     /// True if a save on a network file system failed with EBUSY: another client may have replaced the file.
     /// The kernel may still have the size and time of the old file.
     is_unknown: bool,
@@ -172,7 +169,6 @@ impl MountedFile {
             opened: Weak::new(),
             bytes: Weak::new(),
             saves: 0,
-            half_saved: false,
             is_unknown: false,
         };
         Self {
@@ -234,34 +230,22 @@ impl MountedFile {
     /// Returns the current generation; `None` if the file must be parsed first, or a save must end first. If
     /// the file no longer has its name, returns the generation that is still open.
     pub(crate) fn parsed(&self) -> Result<Option<HeldGeneration>> {
-        let mut state = locked(&self.state);
+        let state = locked(&self.state);
         if let Some(saving) = &state.saving {
             let held = saving.hold();
             drop(state);
             return Ok(Some(held).filter(|held| held.source.is_complete()));
-        }
-        if state.half_saved {
-            drop(state);
-            // The user may have taken the file as it is, and removed the journal. The lock is this mount's own.
-            if self.location.recover(&RecoveryPolicy::ReportAtOnce).is_ok() {
-                state = locked(&self.state);
-                state.half_saved = false;
-                return Ok(None);
-            }
-            let file = self.location.label();
-            let message = format!(
-                "a save could be neither finished nor undone: save again, or unmount and recover: asdf-mount --recover {}",
-                in_shell(&file)
-            );
-            return Err(Error::new(error::Kind::Unfinished, message).of(file));
         }
         let live = state.opened.upgrade();
         if !state.attached {
             let held = live.map(|live| live.hold());
             return held.map(Some).ok_or_else(|| rustix::io::Errno::STALE.into());
         }
+        // A half-saved file may have been recovered, or the user has removed its journal.
         let is_now = |opened: &Arc<Generation>| {
-            opened.version == state.stat.source.version && opened.saves == state.saves
+            opened.version == state.stat.source.version
+                && opened.saves == state.saves
+                && !opened.is_half_saved()
         };
         let now = live.filter(is_now);
         drop(state);

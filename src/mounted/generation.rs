@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use asdf_file::container::Container;
 use bytes::GenerationSource;
 use seekable::content::Content;
-use seekable::error::Result;
+use seekable::error::{Kind, Result};
 use seekable::source::{Source, SourceVersion, Time};
 
 use crate::mounted::verify::Checks;
@@ -57,6 +57,13 @@ pub(crate) struct Parsed {
     pub(crate) usage: Arc<Usage>,
     /// The length of its page, once it is known.
     pub(crate) page: Arc<PageMemo>,
+}
+
+impl Parsed {
+    /// True if the file was half-saved.
+    pub(crate) fn is_half_saved(&self) -> bool {
+        self.container.as_ref().is_err_and(|error| error.kind() == Kind::Unfinished)
+    }
 }
 
 impl Deref for Generation {

@@ -174,13 +174,7 @@ impl Overlay {
         overlay_file: &Arc<OverlayFile>,
         save: bool,
     ) -> Result<CommitOutcome> {
-        if let Err(error) = self.recover_source(editor) {
-            let mut state = locked(&self.state);
-            self.write_access(&mut state)?;
-            let draft = Draft::of(&locked(&overlay_file.body))?;
-            return Err(self.refuse(&mut state, overlay_file, &draft, self.unopened(error)));
-        }
-        let (attempt, editor) = {
+        let (attempt, opened) = {
             let mut state = locked(&self.state);
             self.write_access(&mut state)?;
             let attempt = match self.prepare(&mut state, overlay_file)? {
@@ -188,14 +182,14 @@ impl Overlay {
                 Prepared::Attempt(attempt) => attempt,
             };
             self.copy_up_pristine(&mut state, Some(overlay_file))?;
-            let editor = match self.open_editor(editor) {
-                Ok(editor) => editor,
+            let opened = match self.open_editor(editor) {
+                Ok(opened) => opened,
                 Err(error) => {
                     return Err(self.refuse(&mut state, overlay_file, &attempt.draft, self.unopened(error)));
                 }
             };
             if !save {
-                let check = || editor.check(attempt.draft.whole(), &attempt.base);
+                let check = || opened.check(attempt.draft.whole(), &attempt.base);
                 let checked = catch_unwind(AssertUnwindSafe(check)).unwrap_or(Err(Refusal::Panicked));
                 return match checked {
                     Ok(()) => Ok(CommitOutcome::Valid),
@@ -203,9 +197,9 @@ impl Overlay {
                 };
             }
             state.busy = true;
-            (attempt, editor)
+            (attempt, opened)
         };
-        let (result, version) = self.save(editor, &attempt);
+        let (result, version) = self.save(opened, &attempt);
         let mut state = locked(&self.state);
         state.busy = false;
         match result {
@@ -214,6 +208,10 @@ impl Overlay {
                 Ok(self.accept(&mut state, overlay_file, attempt, saved))
             }
             Err(refusal) => {
+                if refusal.is_half_saved() {
+                    // Without the lock, the next reader or 'asdf-mount --recover' can recover the file.
+                    *editor = None;
+                }
                 self.note_undone(&mut state, &attempt, &refusal, version);
                 Err(self.refuse(&mut state, overlay_file, &attempt.draft, refusal))
             }
@@ -456,7 +454,6 @@ impl Overlay {
         self.interrupt(|interruption| &mut interruption.after);
         let end = match &result {
             Ok(saved) => SaveEnd::Saved { from: Some(saved.from), after: saved.after },
-            Err(refusal) if refusal.is_half_saved() => SaveEnd::HalfSaved,
             Err(refusal) if refusal.errno() == libc::EBUSY => SaveEnd::Conflict,
             Err(_) => SaveEnd::Refused,
         };

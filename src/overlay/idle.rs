@@ -96,9 +96,6 @@ impl Overlay {
                 return false;
             }
         }
-        if self.mounted().is_ok_and(|mounted| mounted.is_half_saved()) {
-            return false;
-        }
         let kept = state.last_refusal.as_ref().is_some_and(|last| last.kept_in.is_some());
         let can_go = |name: &OsStr, file: &Arc<OverlayFile>| {
             let body = locked(&file.body);

@@ -15,7 +15,6 @@ use seekable::cache::Cache;
 use seekable::error::Kind;
 
 use super::*;
-use crate::mounted::file::saving::SaveEnd;
 use crate::overlay::lazy::LazyOverlay;
 use crate::overlay::naming::{Maker, Renaming};
 use crate::overlay::write_handle::{Caller, OpenFor, WriteHandle};
@@ -271,15 +270,6 @@ fn a_save_beside_a_replacement_is_refused_as_busy_and_never_as_stale() {
         assert_eq!(handle.flush(Caller::default()).unwrap_err().errno(), libc::EBUSY, "{is_there}");
         handle.release();
     }
-}
-
-#[test]
-fn a_half_saved_file_is_shown_once_its_journal_is_gone() {
-    let test = Test::new();
-    let mounted = test.overlay.mounted().unwrap();
-    let _ = mounted.begin_save().unwrap().end(SaveEnd::HalfSaved);
-    assert!(mounted.is_half_saved());
-    assert!(test.overlay.saved_text().is_ok() && !mounted.is_half_saved());
 }
 
 #[test]

@@ -26,12 +26,10 @@ pub(crate) enum SaveEnd {
     /// The file has the new text. `from` is the version of the file that the save was made for, if it is
     /// known, and `after` the version in which the save left the file.
     Saved { from: Option<SourceVersion>, after: SourceVersion },
-    /// The file has its old text.
+    /// The file has its old text, or is half-saved until it is recovered.
     Refused,
     /// Another program has changed or replaced the file.
     Conflict,
-    /// The file is half-saved, and is not read until it is recovered.
-    HalfSaved,
 }
 
 impl Saving<'_> {
@@ -39,7 +37,7 @@ impl Saving<'_> {
     pub(crate) fn end(self, end: SaveEnd) -> Result<SourceVersion> {
         let self_saved = match end {
             SaveEnd::Saved { from, after } => self.source.end_save(from, Some(after)).map(|_| after),
-            SaveEnd::Refused | SaveEnd::Conflict | SaveEnd::HalfSaved => self.source.end_save(None, None),
+            SaveEnd::Refused | SaveEnd::Conflict => self.source.end_save(None, None),
         };
         self.mounted.end_save(end, self_saved)
     }
@@ -72,7 +70,6 @@ impl MountedFile {
         let stat = self.location.stat();
         let mut state = locked(&self.state);
         state.saves += 1;
-        state.half_saved = matches!(end, SaveEnd::HalfSaved);
         let ended = state.saving.take();
         state.checked_at = Some(Instant::now());
         let version = match (stat, end) {
@@ -80,7 +77,7 @@ impl MountedFile {
                 (state.self_saved, state.stat, state.attached) = (self_saved, stat, true);
                 Ok(after)
             }
-            (Ok(stat), SaveEnd::Refused | SaveEnd::HalfSaved) if same_life(&state.stat, &stat) => {
+            (Ok(stat), SaveEnd::Refused) if same_life(&state.stat, &stat) => {
                 state.self_saved = self_saved.or(state.self_saved);
                 (state.stat, state.attached) = (stat, true);
                 Ok(stat.source.version)
@@ -106,17 +103,5 @@ impl MountedFile {
         drop(state);
         drop(ended); // closes a file after the lock is released
         version
-    }
-
-    /// True if a save left the file half-saved.
-    pub(crate) fn is_half_saved(&self) -> bool {
-        locked(&self.state).half_saved
-    }
-
-    /// Records that this program has recovered the file.
-    pub(crate) fn recovered(&self) {
-        // The file may have any of its versions now, so its state is refreshed as after a save.
-        let version = self.location.stat().map(|stat| stat.source.version);
-        let _ = self.end_save(SaveEnd::Refused, version.ok());
     }
 }

@@ -256,6 +256,11 @@ impl Place {
         ours_in(self.source.parent().unwrap())
     }
 
+    /// True if the journal of a save is beside the file.
+    pub(crate) fn has_journal(&self) -> bool {
+        self.ours_beside().iter().any(|name| name.ends_with("journal"))
+    }
+
     /// Returns the texts kept in the state directory.
     pub(crate) fn kept(&self) -> Vec<String> {
         let files = fs::read_dir(self.state()).into_iter().flatten().map(|entry| entry.unwrap().path());
@@ -290,7 +295,12 @@ pub(crate) fn ours_in(folder: &Path) -> Vec<String> {
 
 /// Writes a text as `cat > tree.yaml` does; returns the result of close.
 pub(crate) fn write(mount: &Mounted, text: &str) -> io::Result<()> {
-    let mut file = File::create(mount.path("tree.yaml"))?;
+    write_tree(&mount.path("tree.yaml"), text)
+}
+
+/// Writes a text into this `tree.yaml`; returns the result of close.
+pub(crate) fn write_tree(path: &Path, text: &str) -> io::Result<()> {
+    let mut file = File::create(path)?;
     file.write_all(text.as_bytes())?;
     close(file)
 }

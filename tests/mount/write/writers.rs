@@ -371,7 +371,22 @@ fn a_write_into_the_padding_beside_a_save_in_place_is_a_mixture() {
         if !succeeded {
             assert!(said.contains("may be a mixture"), "{at}: {said}");
             refused += 1;
+            is_shown_without_its_journal(&place);
         }
     }
     assert!(refused > 0, "no save noticed the other program");
+}
+
+/// Does what the message advises if the file is right as it is.
+fn is_shown_without_its_journal(place: &Place) {
+    let directory = place.disk.path();
+    let mounts = ["rw", "ro"].map(|mode| place.try_mount(&directory, &["-o", mode]).unwrap());
+    let read = |mount: &Mounted| fs::read(mount.path("a.asdf/blocks/0.bin"));
+    for mount in &mounts {
+        assert!(read(mount).is_err());
+    }
+    fs::remove_file(directory.join(".a.asdf.asdf-mount-journal")).unwrap();
+    for mount in &mounts {
+        assert!(read(mount).unwrap() == place.built.blocks[0].data);
+    }
 }

@@ -27,9 +27,6 @@ pub enum RecoveryPolicy {
     Recover,
     /// A read-only mount changes nothing.
     Report,
-    /// Like `Report`, for a file that the caller itself has locked while no save is in progress: a lock is no reason to
-    /// wait.
-    ReportAtOnce,
 }
 
 impl RecoveryPolicy {
@@ -42,9 +39,9 @@ impl RecoveryPolicy {
         match self {
             Self::Recover => {}
             Self::Report => return check_whole(target, true),
-            Self::ReportAtOnce => return check_whole(target, false),
         }
         let label = target.label().display();
+        let mut may_be_saving = true;
         let found = traces(target)?;
         if found == Traces::None {
             return Ok(());
@@ -61,10 +58,14 @@ impl RecoveryPolicy {
                 // Another program has the file locked, perhaps for a save.
                 Err(error) if error.kind() == Kind::Busy => {}
                 Err(error) if error.kind() == Kind::Unfinished => return Err(error.of(target.label())),
-                Err(error) => tracing::warn!("{label}: {}", error.message()),
+                Err(error) => {
+                    tracing::warn!("{label}: {}", error.message());
+                    // Otherwise the file was locked here, so no other program saves it.
+                    may_be_saving = error.kind() == Kind::ReadOnly;
+                }
             }
         }
-        check_whole(target, true)
+        check_whole(target, may_be_saving)
     }
 }
 

@@ -191,7 +191,7 @@ impl Refusal {
         matches!(self, Self::Text(_) | Self::Conflict | Self::WriterKilled)
     }
 
-    /// True if the file may be half-saved until `Editor::recover` finishes or undoes the save.
+    /// True if the file may be half-saved until it is recovered.
     pub fn is_half_saved(&self) -> bool {
         matches!(self, Self::Failed(error) if error.kind() == Kind::Unfinished)
     }

@@ -312,15 +312,6 @@ impl<S: Storage> Target<S> {
         Ok(())
     }
 
-    /// Finishes or undoes an earlier save that could be neither finished nor undone.
-    ///
-    /// # Errors
-    ///
-    /// The reason why the file still can't be recovered. The file stays as it is.
-    pub fn recover(&mut self) -> Result<()> {
-        self.recover_again().map_err(|error| error.of(self.label()))
-    }
-
     /// Makes the last rename durable, if that failed before.
     fn make_sure(&mut self) -> Result<()> {
         if self.rename_unsynced {
