@@ -103,9 +103,11 @@ impl World {
             Ok(Err(what)) => self.is_wrong(member, &format!("{name}: {what}")),
             Err(error) => {
                 let errno = error.raw_os_error().unwrap_or_default();
+                let is_recovered = self.kind.recovers() && !other_mount;
                 // ESTALE if the file was opened before the save noticed that it left a mixture.
                 let may_fail = is_broken && BROKEN.contains(&errno)
-                    || [libc::EIO, libc::ESTALE].contains(&errno) && member.was_half_saved(time.start)
+                    || [libc::EIO, libc::ESTALE].contains(&errno)
+                        && member.was_half_saved(time.start, is_recovered)
                     || errno == libc::ESTALE && member.judge.renewed(time)
                     || errno == libc::ENOENT && member.judge.moved(&self.absent(time));
                 if may_fail {
@@ -236,7 +238,7 @@ assert data[start:start + size] == first[:4] * (size // 4), 'mixed'
         let is_broken =
             member.judge.overwritten(&time, self.kind == Kind::ReadOnly || path.starts_with(&self.read_only));
         let is_unproven = member.judge.renewed(&time);
-        if self.kills.lasted_since(kills) || is_broken || is_unproven || member.was_half_saved(begun) {
+        if self.kills.lasted_since(kills) || is_broken || is_unproven || member.was_half_saved(begun, false) {
             let text = String::from_utf8_lossy(&output.stderr);
             // SIGBUS and errors are right then. A map that was made while another program overwrote the file shows the
             // mixture that the file was.

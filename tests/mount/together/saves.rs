@@ -68,7 +68,7 @@ impl World {
         // Two programs that write tree.yaml at once may mix their texts.
         let may_fail = errno == libc::EBUSY && member.judge.is_beside_a_change(write)
             || [libc::EINVAL, libc::EFAULT].contains(&errno) && member.judge.is_beside_a_save(write)
-            || errno == libc::EIO && member.was_half_saved(begun)
+            || errno == libc::EIO && member.was_half_saved(begun, self.kind.recovers())
             || errno == libc::ENOENT && member.judge.moved(&time)
             || errno == libc::ENOSPC && self.fills.lasted_since(fills)
             || (BROKEN.contains(&errno) || errno == libc::EINVAL || errno == libc::EROFS)

@@ -47,6 +47,11 @@ impl Kind {
         }
     }
 
+    /// True if the writable mount can recover each half-saved file: it sees the locks of all programs, and there is room.
+    pub(crate) fn recovers(self) -> bool {
+        matches!(self, Self::File | Self::Directory | Self::Python)
+    }
+
     fn files(self) -> usize {
         match self {
             Self::File => 1,
@@ -113,11 +118,12 @@ impl Member {
     }
 
     /// True if the file may have been a mixture at some time since `begun`, of a save and of what another program wrote in
-    /// the same moment: it can't be read then.
-    pub(crate) fn was_half_saved(&self, begun: Instant) -> bool {
+    /// the same moment: it can't be read then. With `is_recovered`, a read recovers any other half-saved file.
+    pub(crate) fn was_half_saved(&self, begun: Instant, is_recovered: bool) -> bool {
         // A program that is replacing a mixture holds this until it has noted the time.
         let _alone = self.by_others.lock().unwrap();
-        self.journal().exists() || self.mended.lock().unwrap().is_some_and(|mended| mended >= begun)
+        let is_half_saved = if is_recovered { self.is_mixture() } else { self.journal().exists() };
+        is_half_saved || self.mended.lock().unwrap().is_some_and(|mended| mended >= begun)
     }
 }
 
