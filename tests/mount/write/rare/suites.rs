@@ -1,5 +1,6 @@
 //! Suites that others wrote, on the files beside `tree.yaml` and on a draft: fsx and pjdfstest.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -96,7 +97,8 @@ const CONFIG: &str = "[features]\nposix_fallocate = {}\nutimensat = {}\nutime_no
 #[test]
 fn pjdfstest_finds_nothing_that_is_not_by_design() {
     let place = Place::on("tmpfs");
-    let mounted = mount(&place, "allow_other");
+    let mounted =
+        Mounted::for_all_users([OsStr::new("-o"), OsStr::new("allow_other"), place.source.as_os_str()]);
     let config = place.folder().join("pjdfstest.toml");
     fs::write(&config, CONFIG).unwrap();
     let [config, root] = [&config, mounted.root()].map(|path| path.to_str().unwrap());
