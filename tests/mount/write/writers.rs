@@ -370,8 +370,10 @@ fn a_write_into_the_padding_beside_a_save_in_place_is_a_mixture() {
         // A write before the first look of a save, or after its last one, is not beside it.
         if !succeeded {
             assert!(said.contains("may be a mixture"), "{at}: {said}");
+            if refused == 0 {
+                is_shown_without_its_journal(&place);
+            }
             refused += 1;
-            is_shown_without_its_journal(&place);
         }
     }
     assert!(refused > 0, "no save noticed the other program");
