@@ -165,8 +165,8 @@ static void called(int signal, siginfo_t *info, void *context_of_signal)
     for (int n = 0; n < 6; n++)
         arguments[n] = ARGUMENT(context, n);
     if (is_meant_call(call, arguments)) {
-        if (call == SYS_fsync && control->wait)
-            usleep(control->wait * 1000);
+        for (int32_t waited = 0; call == SYS_fsync && waited < control->wait; waited += 10)
+            usleep(10000);
         error = fails(&killed_after);
     }
     RESULT(context) = error ? -error : call_kernel(call, arguments);

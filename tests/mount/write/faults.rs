@@ -102,7 +102,7 @@ impl Faults {
         i32::from_le_bytes(bytes)
     }
 
-    /// Delays each fsync by this many milliseconds.
+    /// Delays each fsync by this many milliseconds, or until the delay is changed.
     pub(crate) fn slow(&self, milliseconds: i32) {
         self.set([-1, 0, 0, 0, milliseconds, 0, 0]);
     }

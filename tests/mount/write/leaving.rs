@@ -105,6 +105,8 @@ fn a_save_that_runs_is_finished_after_its_program_was_killed_and_the_mount_taken
 #[test]
 fn in_use_it_is_not_unmounted_and_nothing_happens_to_the_save() {
     let (place, faults, mount) = slow("tmpfs");
+    // Longer than these programs take on any machine.
+    faults.slow(60_000);
     let text = place.named(&"longer ".repeat(3000));
     let mut saver = saver(&place, &mount, &text);
     is_saving(&place);
