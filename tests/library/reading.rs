@@ -201,9 +201,9 @@ fn an_array_in_another_file_is_divided_as_it_is_decoded() {
     assert_ne!(near, [[10], [10]], "rows, as if nothing were decoded");
     assert_eq!(File::open(far).unwrap().array("far").unwrap().chunks(100), near);
     // Chunks of the other file's tree.
-    let stored = repository("tests/fixtures/chunked/zarr.asdf");
-    let stored = File::open(stored).unwrap().array("plain").unwrap().chunks(1);
-    std::fs::copy(repository("tests/fixtures/chunked/zarr.asdf"), folder.path().join("c.asdf")).unwrap();
+    let chunked = folder.path().join("c.asdf");
+    std::fs::copy(repository("tests/fixtures/chunked/zarr.asdf"), &chunked).unwrap();
+    let stored = File::open(chunked).unwrap().array("plain").unwrap().chunks(1);
     let far = asdf("far: {$ref: 'c.asdf#/plain'}\n", []).build().save(folder.path(), "b.asdf");
     assert_ne!(stored, [[1], [1]]);
     assert_eq!(File::open(far).unwrap().array("far").unwrap().chunks(1), stored);

@@ -21,7 +21,7 @@ use crate::local::location::Location;
 /// # Errors
 /// [`Kind::Unfinished`] if the file is, or may be, half-saved; other kinds if it can't be opened.
 pub fn open_whole(path: &Path) -> Result<Arc<dyn Source>> {
-    let condition = SaveTarget::of_path(path).and_then(|target| recovery::condition(&target, true));
+    let condition = SaveTarget::of_path(path).and_then(|target| recovery::condition(&target));
     match condition {
         Ok(Condition::Halfway(why)) => Err(Error::new(Kind::Unfinished, why)),
         // A file that can't be examined can hardly be opened, and that error is about the file itself.

@@ -274,16 +274,14 @@ fn after_a_save_that_was_left_halfway_a_reader_waits_for_the_next_program_that_s
         let stopped = Stopped::at_call(at, &of_command, command);
         let is_stopped = stopped.is_stopped;
         stopped_beside_a_journal += usize::from(is_stopped && place.has_journal());
+        let path = block.clone();
         let begun = Instant::now();
-        let (succeeded, said, read, waited) = std::thread::scope(|scope| {
-            let reader = scope.spawn(|| (fs::read(&block), begun.elapsed()));
-            std::thread::sleep(Duration::from_millis(20));
-            let (succeeded, said) = stopped.ends();
-            let (read, waited) = reader.join().unwrap();
-            (succeeded, said, read, waited)
-        });
+        let reader = std::thread::spawn(move || (fs::read(path), begun.elapsed()));
+        std::thread::sleep(Duration::from_millis(20));
+        let (succeeded, said) = stopped.ends();
         of_command.none();
         assert!(succeeded, "{at}: {said}");
+        let (read, waited) = reader.join().unwrap();
         match read {
             Ok(bytes) => assert!(bytes == sample(9000, 1), "{at}"),
             // The file was opened before the save, and read after it; or the save took too long.

@@ -57,13 +57,13 @@ fn recover_by(target: &SaveTarget, by: By, patience: Patience) -> Result<Recover
     recover::recover(&System, &opened.file, &source, claim).map_err(|error| error.of(target.label()))
 }
 
-/// Checks whether a file is half-saved; changes nothing. If `waits` is true, waits a moment for a save in progress.
+/// Checks whether a file is half-saved; changes nothing. Waits a moment for a save in progress.
 ///
 /// # Errors
 ///
 /// The file can't be examined.
-pub fn condition(target: &SaveTarget, waits: bool) -> Result<Condition> {
-    condition_of(&HeldSource::of(target)?, waits).map_err(|error| error.of(target.label()))
+pub fn condition(target: &SaveTarget) -> Result<Condition> {
+    condition_of(&HeldSource::of(target)?).map_err(|error| error.of(target.label()))
 }
 
 /// True if the source has the mark of an unfinished save. False if it can't be read: such a file is not shown
@@ -89,10 +89,9 @@ fn is_fresh(place: &Sidecars<System>, journal: &OsStr) -> bool {
     meta.is_ok_and(|meta| !SourceStat::from(meta.identity).is_unchanged_for(FRESH))
 }
 
-/// Returns whether the source is one version or half-saved. If `waits` is true, waits a while for a save by another
-/// program.
-fn condition_of(source: &HeldSource<System>, waits: bool) -> Result<Condition> {
-    let mut attempts = 0..if waits { SAVE_ATTEMPTS } else { 0 };
+/// Returns whether the source is one version or half-saved. Waits a while for a save by another program.
+fn condition_of(source: &HeldSource<System>) -> Result<Condition> {
+    let mut attempts = 0..SAVE_ATTEMPTS;
     loop {
         if !has_journal(source, may_exist) && !is_marked(source) {
             return Ok(Condition::Whole);

@@ -38,10 +38,9 @@ impl RecoveryPolicy {
     pub fn apply(self, target: &SaveTarget) -> Result<()> {
         match self {
             Self::Recover => {}
-            Self::Report => return check_whole(target, true),
+            Self::Report => return check_whole(target),
         }
         let label = target.label().display();
-        let mut may_be_saving = true;
         let found = traces(target)?;
         if found == Traces::None {
             return Ok(());
@@ -58,20 +57,16 @@ impl RecoveryPolicy {
                 // Another program has the file locked, perhaps for a save.
                 Err(error) if error.kind() == Kind::Busy => {}
                 Err(error) if error.kind() == Kind::Unfinished => return Err(error.of(target.label())),
-                Err(error) => {
-                    tracing::warn!("{label}: {}", error.message());
-                    // Otherwise the file was locked here, so no other program saves it.
-                    may_be_saving = error.kind() == Kind::ReadOnly;
-                }
+                Err(error) => tracing::warn!("{label}: {}", error.message()),
             }
         }
-        check_whole(target, may_be_saving)
+        check_whole(target)
     }
 }
 
 /// Refuses a file that is half-saved, or may be.
-fn check_whole(target: &SaveTarget, waits: bool) -> Result<()> {
-    match condition(target, waits)? {
+fn check_whole(target: &SaveTarget) -> Result<()> {
+    match condition(target)? {
         Condition::Halfway(why) => Err(Error::new(Kind::Unfinished, why).of(target.label())),
         Condition::Whole => Ok(()),
     }
