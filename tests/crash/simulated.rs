@@ -253,6 +253,28 @@ fn a_save_that_finds_no_room_to_be_undone_waits_for_that_of_others() {
     assert!(undone > 100, "{undone}");
 }
 
+/// Nothing else writes here: a question without an answer does not show another program.
+#[test]
+fn a_call_that_fails_once_is_not_taken_for_another_program() {
+    for scenario in scenarios() {
+        for errno in [libc::EIO, libc::EACCES] {
+            let mut at = 0;
+            loop {
+                let fault = Fault { at, errno, always: false, reads: true };
+                let sim = scenario.disk().record().fail(fault).mount();
+                let answer = scenario.save(&sim).map(|saved| saved.plan);
+                if at >= sim.counts().1 {
+                    break;
+                }
+                let recovered = scenario.recover(sim.disk().killed(), None).map(|(side, _)| side);
+                let shown = format!("{} {:?}, {fault:?}: {answer:?}", scenario.name, scenario.plan);
+                assert!(recovered.is_ok(), "{shown}, then {recovered:?}");
+                at += 1;
+            }
+        }
+    }
+}
+
 /// `scripts/test --all` runs these: `states` has more states, and these say that each sync is needed.
 mod rare {
     use super::*;

@@ -14,7 +14,6 @@ use seekable::error::Result;
 use seekable::source::storage::{Extent, Extents, Storage};
 
 use super::super::journal::Journal;
-use super::super::unsupported::cannot;
 use super::{PIECE, is_zero};
 
 /// The progress of an insertion.
@@ -37,12 +36,7 @@ pub(super) fn by_extents<S: Storage>(
     file: &S::File,
     journal: &Journal<S>,
 ) -> Result<Option<Inserted>> {
-    let now = match storage.extents(file) {
-        Ok(Extents::Known(now)) => now,
-        Ok(Extents::Unknown) => return Ok(None),
-        Err(error) if cannot(&error) => return Ok(None),
-        Err(error) => return Err(error.into()),
-    };
+    let Extents::Known(now) = storage.extents(file)? else { return Ok(None) };
     let header = &journal.header;
     let size = storage.meta(file)?.identity.size;
     let insertion = Insertion { at: header.insert_at, len: header.shift, new_size: header.new_size };
