@@ -282,6 +282,16 @@ install_needed() {
     say_problems
 }
 
+# install_tool NAME[@VERSION]: adds a program from crates.io to PATH, installed in the cache unless it is here.
+install_tool() {
+    local tools=${XDG_CACHE_HOME:-$HOME/.cache}/asdf-mount/tools
+    PATH="$PATH:$tools/bin"
+    if ! command -v "${1%@*}" >/dev/null; then
+        echo "installing $1 into $tools"
+        cargo install -q "$1" --locked --root "$tools"
+    fi
+}
+
 # make_venv FOLDER REQUIREMENTS: makes a virtual environment, unless one with the same requirements exists.
 make_venv() {
     local folder=$1 requirements=$2 mark
