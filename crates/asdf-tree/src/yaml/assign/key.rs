@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::KeyPlace;
 use crate::limits::MAX_DEPTH;
-use seekable::error::{Error, Kind, Result};
+use seekable::error::{Error, Kind, Result, one_line};
 
 /// The path of a key: `meta.exposure.filter`.
 ///
@@ -154,7 +154,7 @@ impl KeyPath {
     }
 
     pub(super) fn refused(&self, why: &str) -> Error {
-        Error::new(Kind::Refused, format!("{}: {why}", self.shown.escape_debug()))
+        Error::new(Kind::Refused, format!("{}: {why}", one_line(&self.shown)))
     }
 
     /// Returns the error for a path that does not exist. `is_set` is true if `--create` would add it.
@@ -169,12 +169,12 @@ impl KeyPath {
             };
             format!("{above} has no key \"{}\"{to_do}", key.escape_debug())
         });
-        Error::new(Kind::NotFound, format!("{}: {why}", self.shown.escape_debug()))
+        Error::new(Kind::NotFound, format!("{}: {why}", one_line(&self.shown)))
     }
 }
 
 impl fmt::Display for KeyPath {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{}", self.shown.escape_debug())
+        write!(out, "{}", one_line(&self.shown))
     }
 }
