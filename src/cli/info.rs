@@ -53,7 +53,7 @@ impl InfoArguments {
         let servers = Servers::new(&options.remote, &Arc::new(Cache::new(SERVERS_BUDGET)));
         let files = FilesToRead::new(paths.iter().cloned(), &servers);
         let mut out = BufWriter::new(stdout().lock());
-        let mut printing = Printing { form, rows: Rows::default(), shown: 0, damaged: 0, status: exit::OK };
+        let mut printing = Printing { form, rows: Rows::default(), shown: 0, status: exit::OK };
         let mut unseen: Vec<PathBuf> = paths.iter().map(|path| named::shown(path)).collect();
         let work = |file: Found| {
             let description = describe(&file, near);
@@ -81,12 +81,8 @@ impl InfoArguments {
         for path in unseen.iter().filter(|path| printing.shown == 0 || path.is_dir()) {
             complain(&format!("{}: no files of a known format", path.display()));
         }
-        if printing.damaged > 0 {
-            let damaged = printing.damaged;
-            let count = printing.rows.count;
-            let files = if count == 1 { "file" } else { "files" };
-            let advice = "--info FILE says how, --check reads the data";
-            complain(&format!("{count} {files}, {damaged} damaged; {advice}"));
+        if let Some(broken) = printing.rows.broken() {
+            complain(&format!("{broken}; --info FILE says how, --check reads the data"));
         }
         Ok(printing.status)
     }
@@ -136,8 +132,6 @@ struct Printing {
     rows: Rows,
     /// Number of files that are shown.
     shown: usize,
-    /// Number of files in directories that are damaged.
-    damaged: usize,
     status: u8,
 }
 
@@ -147,8 +141,7 @@ impl Printing {
         let form = self.form;
         let described = description.and_then(|description| match description {
             Description::Row(row) => {
-                self.damaged += usize::from(row.is_damaged());
-                if row.is_damaged() {
+                if row.state() == DAMAGED {
                     self.status = self.status.max(exit::DAMAGED);
                 }
                 let is_slow = matches!(file, Found::Elsewhere(_));
@@ -182,9 +175,9 @@ impl Printing {
                 let is_damaged = error.kind() == Kind::Damaged;
                 complain(&error.of(file.label()).to_string());
                 self.status = self.status.max(if is_damaged { exit::DAMAGED } else { exit::FAILED });
-                if is_damaged && !file.is_named() {
-                    self.damaged += 1;
-                    self.rows.add(InfoRow::damaged(file.label()));
+                if !file.is_named() {
+                    let state = if is_damaged { DAMAGED } else { UNREADABLE };
+                    self.rows.add(InfoRow::without_facts(file.label(), state));
                 }
             }
         }
@@ -221,6 +214,10 @@ const COLUMNS: [InfoColumn; 9] = [
 const CUT_FIRST: [usize; 5] = [3, 7, 5, 8, FILE];
 /// The number of the column with the file.
 const FILE: usize = 0;
+/// The number of the column with the state, and what is in it.
+const STATE: usize = 2;
+const DAMAGED: &str = "damaged";
+const UNREADABLE: &str = "unreadable";
 
 /// The line of a file.
 #[derive(Debug)]
@@ -236,10 +233,10 @@ impl InfoRow {
         };
         let size = info::data_size(container.source().size_now()?);
         let mut row = COLUMNS.map(|column| fact(column.fact));
-        row[0] = one_line(&path.to_string_lossy());
+        row[FILE] = one_line(&path.to_string_lossy());
         row[1] = size;
         if !info::damage(container)?.is_empty() {
-            "damaged".clone_into(&mut row[2]);
+            DAMAGED.clone_into(&mut row[STATE]);
         }
         if row[3].is_empty() {
             container.format().clone_into(&mut row[3]);
@@ -248,15 +245,15 @@ impl InfoRow {
     }
 
     /// Returns the line of a file that can't be opened.
-    fn damaged(path: &Path) -> Self {
+    fn without_facts(path: &Path, state: &str) -> Self {
         let mut row = COLUMNS.map(|_| String::new());
-        row[0] = one_line(&path.to_string_lossy());
-        "damaged".clone_into(&mut row[2]);
+        row[FILE] = one_line(&path.to_string_lossy());
+        state.clone_into(&mut row[STATE]);
         Self(row)
     }
 
-    fn is_damaged(&self) -> bool {
-        !self.0[2].is_empty()
+    fn state(&self) -> &str {
+        &self.0[STATE]
     }
 }
 
@@ -266,15 +263,30 @@ struct Rows {
     rows: Vec<[String; COLUMNS.len()]>,
     /// The widths of the columns so far.
     widths: [usize; COLUMNS.len()],
-    /// Number of all rows.
+    /// Numbers of all rows, and of those with damaged and with unreadable files.
     count: usize,
+    damaged: usize,
+    unreadable: usize,
     has_title: bool,
 }
 
 impl Rows {
     fn add(&mut self, row: InfoRow) {
-        self.rows.push(row.0);
         self.count += 1;
+        self.damaged += usize::from(row.state() == DAMAGED);
+        self.unreadable += usize::from(row.state() == UNREADABLE);
+        self.rows.push(row.0);
+    }
+
+    /// Returns how many files are damaged or unreadable, unless none is: "9 files, 2 damaged, 1 unreadable".
+    fn broken(&self) -> Option<String> {
+        let mut text = format!("{} {}", self.count, if self.count == 1 { "file" } else { "files" });
+        for (count, state) in [(self.damaged, DAMAGED), (self.unreadable, UNREADABLE)] {
+            if count > 0 {
+                text += &format!(", {count} {state}");
+            }
+        }
+        (self.damaged + self.unreadable > 0).then_some(text)
     }
 
     /// Writes the collected rows with aligned columns, without those that are empty.

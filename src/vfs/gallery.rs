@@ -10,6 +10,7 @@ use asdf_access::local::detect::{EntryForm, EntryPosition};
 use asdf_access::local::location::Location;
 use asdf_access::local::path::beside::reads_as_much;
 use asdf_access::local::stat::FileKind;
+use asdf_views::format::endings::by_ending;
 use asdf_views::info;
 use asdf_views::info::page::gallery::{GalleryFacts, GalleryNames, GalleryPage};
 use seekable::content::{Content, copy_from};
@@ -91,8 +92,10 @@ impl Vfs {
         for name in location.list()? {
             // A file may vanish meanwhile.
             let Ok(seen) = self.detector.detect(&dir, &name.name) else { continue };
-            if seen.form == EntryForm::MountedFile {
-                let is_open = !location.is_shared() || reads_as_much(&own, &seen.stat);
+            let is_open = !location.is_shared() || reads_as_much(&own, &seen.stat);
+            // A file whose first bytes are lost is shown as it is, and the page says so.
+            let is_misnamed = seen.form == EntryForm::File && is_open && by_ending(&name.name).is_some();
+            if seen.form == EntryForm::MountedFile || is_misnamed {
                 files.push(GalleryFile { name: name.name, position: seen.position, is_open });
             } else if seen.form == EntryForm::Directory {
                 directories.push(name.name.into_vec());
@@ -212,7 +215,7 @@ impl GalleryContent {
             let is_made = |picture: Arc<dyn Content>| picture.read_at(0, &mut [0]).is_ok();
             has_picture = picture.is_some_and(|picture| damage.is_none() || is_made(picture));
         }
-        Ok(Some(GalleryFacts { summary, damage, has_picture }))
+        Ok(Some(GalleryFacts { summary, damage, has_picture, has_page: true }))
     }
 }
 

@@ -123,7 +123,8 @@ fn unrecognised(file: &Path, head: &[u8]) -> Error {
     };
     let is_text = || head.iter().all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace());
     let message = match (head, others::describe(head)) {
-        ([], _) => format!("is not {}: it is empty", titles()),
+        ([], _) => format!("is empty: it is not {}", titles()),
+        _ if b"#ASDF".starts_with(head) => "is cut off within its first five bytes, #ASDF".to_owned(),
         (_, Some(what)) => what.to_owned(),
         (_, None) if is_text() => format!("is not {}: it is a text, and ASDF begins with #ASDF", titles()),
         (_, None) => format!("is not {}: its format is unknown", titles()),

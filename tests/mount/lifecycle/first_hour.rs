@@ -70,7 +70,7 @@ fn a_file_of_another_format_is_called_by_it() {
         (b"\x93NUMPY\x01\0", "is a .npy file"),
         (b"just text\n", "is not an ASDF file, a GSD file, a Bloscpack file or a Blosc2 frame: it is a text"),
         (&[1, 2, 3, 4], "its format is unknown"),
-        (b"", "is not an ASDF file, a GSD file, a Bloscpack file or a Blosc2 frame: it is empty"),
+        (b"", "is empty: it is not an ASDF file, a GSD file, a Bloscpack file or a Blosc2 frame"),
     ] {
         let said = said(bytes);
         assert!(said.contains(named), "{said}");

@@ -148,14 +148,22 @@ fn a_directory_tells_its_damaged_files() {
     let at = text.find("\nobject: {").unwrap() + 9;
     fs::write(bench.path("data/yaml.asdf"), [&sound[..at], b"[", &sound[at + 1..]].concat()).unwrap();
     let names = ["below/block", "between", "tree", "yaml"];
+    // Without its first bytes, a file is still known by its name.
+    fs::write(bench.path("data/empty.asdf"), "").unwrap();
+    fs::write(bench.path("data/zeros.asdf"), vec![0; sound.len()]).unwrap();
     let output = bench.run(["--info", "data"]);
     let (rows, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert_eq!(output.status.code(), Some(1));
-    assert_eq!(said, "asdf-mount: 5 files, 4 damaged; --info FILE says how, --check reads the data\n");
+    let count = "7 files, 4 damaged, 2 unreadable; --info FILE says how, --check reads the data";
+    assert_eq!(said.lines().last(), Some(format!("asdf-mount: {count}").as_str()), "{said}");
+    assert!(said.contains("data/empty.asdf: is empty: it is not an ASDF file"), "{said}");
     for line in rows.lines().skip(1) {
         let words: Vec<&str> = line.split_whitespace().collect();
-        let state = if words[0] == "data/sound.asdf" { "-" } else { "damaged" };
-        assert_eq!(words[3], state, "{rows}");
+        match words[0] {
+            "data/sound.asdf" => assert_eq!(words[3], "-", "{rows}"),
+            "data/empty.asdf" | "data/zeros.asdf" => assert_eq!(words[2], "unreadable", "{rows}"),
+            _ => assert_eq!(words[3], "damaged", "{rows}"),
+        }
     }
     // As --info says it of each.
     for name in names {

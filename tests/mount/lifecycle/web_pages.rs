@@ -132,6 +132,10 @@ fn a_directory_has_a_gallery_that_listings_leave_out() {
     let header = sample.windows(4).position(|four| four == b"\xd3BLK").unwrap();
     fs::write(data.join("header.asdf"), &sample[..header + 20]).unwrap();
     fs::write(data.join("below/d.asdf"), &sample).unwrap();
+    fs::write(data.join("empty.asdf"), "").unwrap();
+    fs::write(data.join("few.asdf"), "#AS").unwrap();
+    let frame = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/blosc2/cube.b2nd");
+    fs::write(data.join("cut.b2nd"), &fs::read(frame).unwrap()[..40]).unwrap();
     for directory in ["", "below", "below/deep", ".asdf-mount", "below/.asdf-mount"] {
         let page = fs::read_to_string(mnt.join(directory).join("index.html")).unwrap();
         assert_eq!(fs::metadata(mnt.join(directory).join("index.html")).unwrap().len(), page.len() as u64);
@@ -149,6 +153,11 @@ fn a_directory_has_a_gallery_that_listings_leave_out() {
     for damage in ["the file is cut off: ", "the file is cut off within a block&#39;s header"] {
         assert!(page.contains(&format!("<span class=\"bad\">damaged: block 0: {damage}")), "{page}");
     }
+    for (name, reason) in [("empty.asdf", "is empty"), ("few.asdf", "is cut off"), ("cut.b2nd", "")] {
+        let at = page.find(&format!("<a href=\"./{name}\">")).unwrap_or_else(|| panic!("{name}: {page}"));
+        let item = page[at..].split("</li>").next().unwrap();
+        assert!(item.contains(&format!("can&#39;t be read: {reason}")) && !item.contains("<img"), "{item}");
+    }
     assert_eq!(page.matches("<span>Sample Galaxy</span>").count(), 3, "{page}");
     assert!(
         page.contains(" <a href=\"./below/index.html\">below/</a>") && !page.contains(">..</a>"),
@@ -157,9 +166,9 @@ fn a_directory_has_a_gallery_that_listings_leave_out() {
     let below = fs::read_to_string(mnt.join("below/index.html")).unwrap();
     assert!(below.contains(" <a href=\"./../index.html\">..</a>"), "{below}");
     assert!(!names(&mnt).contains(&"index.html".to_owned()));
-    fs::remove_file(data.join("cut.asdf")).unwrap();
-    fs::remove_file(data.join("header.asdf")).unwrap();
-    fs::remove_file(data.join("below/d.asdf")).unwrap();
+    for name in ["cut.asdf", "header.asdf", "below/d.asdf", "empty.asdf", "few.asdf", "cut.b2nd"] {
+        fs::remove_file(data.join(name)).unwrap();
+    }
     // A directory's own page is shown.
     assert_eq!(fs::read_to_string(mnt.join("own/index.html")).unwrap(), "mine");
     // A directory's own `.asdf-mount` is shown.

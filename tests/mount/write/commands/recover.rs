@@ -127,7 +127,7 @@ fn what_is_no_journal_is_set_aside_and_a_foreign_journal_is_reported() {
 #[test]
 fn what_is_no_asdf_file_is_not_recovered() {
     let bench = Bench::new(false);
-    for (name, text, says) in [("text", "hello", "is not an ASDF file"), ("empty", "", ": it is empty")] {
+    for (name, text, says) in [("text", "hello", "is not an ASDF file"), ("empty", "", "is empty")] {
         let path = bench.write(name, text);
         let output = bench.run([OsStr::new("--recover"), path.as_os_str()]);
         failed(&output, &[name, says]);

@@ -67,7 +67,7 @@ fn a_tree_that_can_not_be_set_changes_nothing() {
         failed(&set(&tree, &bench.home().join("missing")), &["missing: no such file"]);
         failed(&set(&tree, &bench.home()), &["home"]);
         failed(&set(&tree, &bench.write("other", "no ASDF")), &["other", "not an ASDF file"]);
-        failed(&set(&tree, &bench.write("empty", "")), &["empty: is not an ASDF file", "it is empty"]);
+        failed(&set(&tree, &bench.write("empty", "")), &["empty: is empty: it is not an ASDF file"]);
         run("mkfifo", &[bench.home().join("pipe").to_str().unwrap()]);
         failed(&set(&tree, &bench.home().join("pipe")), &["pipe"]);
         let both = bench.run([OsStr::new("--set-tree"), tree.as_os_str()]);

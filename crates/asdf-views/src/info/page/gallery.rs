@@ -82,6 +82,8 @@ pub struct GalleryFacts {
     pub damage: Option<String>,
     /// True if its directory has `preview.png`.
     pub has_picture: bool,
+    /// True if its directory has `index.html`, which a file that can't be read has not.
+    pub has_page: bool,
 }
 
 /// A page of the gallery.
@@ -240,6 +242,8 @@ fn directories(names: &GalleryNames) -> String {
 /// Returns the item of a file. Its length depends on the names alone.
 fn row(names: &GalleryNames, name: &[u8], facts: Option<&GalleryFacts>) -> String {
     let page = names.page_of(name);
+    let itself = names.reference(&percent_encoded(name));
+    let link = if facts.is_none_or(|facts| facts.has_page) { &page } else { &itself };
     let shown = escape(&cut(&String::from_utf8_lossy(name), MAX_NAME));
     let picture = names.reference(&format!("{}/preview.png", percent_encoded(name)));
     let image = format!("<img src=\"{picture}\" loading=\"lazy\" alt=\"\">");
@@ -248,10 +252,11 @@ fn row(names: &GalleryNames, name: &[u8], facts: Option<&GalleryFacts>) -> Strin
     if text.len() > FACTS {
         text = facts.map_or_else(String::new, |facts| facts_of(facts, MAX_FACT / 4));
     }
-    let blanks = " ".repeat(FACTS.saturating_sub(text.len()) + if is_there { 0 } else { image.len() });
+    let picture_blanks = if is_there { 0 } else { image.len() };
+    let blanks = " ".repeat(FACTS.saturating_sub(text.len()) + picture_blanks + page.len() - link.len());
     let image = if is_there { image.as_str() } else { "" };
     format!(
-        "<li><a href=\"{page}\"><span class=\"thumb\">{image}</span><b>{shown}</b></a>{text}{blanks}</li>\n"
+        "<li><a href=\"{link}\"><span class=\"thumb\">{image}</span><b>{shown}</b></a>{text}{blanks}</li>\n"
     )
 }
 
@@ -344,7 +349,7 @@ mod tests {
             let text = seekable::content::Text::new(text.into_bytes());
             let summary = FileSummary::of(&asdf_tree::yaml::document::Document::read(&text).unwrap());
             let damage = (filter == "A").then(|| "damaged: <cut off>".to_owned());
-            GalleryFacts { summary, damage, has_picture: true }
+            GalleryFacts { summary, damage, has_picture: true, has_page: true }
         };
         let by_filter = GalleryPage::of_name("filter.html").unwrap();
         let mut summaries = |n: usize| Ok((n != 0).then(|| facts(if n == 2 { "A" } else { "B" })));
