@@ -62,6 +62,10 @@ struct Explorer {
 }
 
 impl Explorer {
+    fn new(plan: Plan, sizes: Sizes) -> Self {
+        Self { plan, dice: Dice(1), sizes, shown: String::new(), states: 0, whole: 0, drawn: 0, end: None }
+    }
+
     fn is_over(&self) -> bool {
         self.end.is_some_and(|end| Instant::now() > end)
     }
@@ -265,14 +269,9 @@ fn explore(plan: Plan) {
     let seconds = number("STATES_SECONDS");
     let start = Instant::now();
     let mut explorer = Explorer {
-        plan,
         dice: Dice(number("STATES_SEED").unwrap_or(1)),
-        sizes: if seconds.is_some() { MANY } else { FEW },
-        shown: String::new(),
-        states: 0,
-        whole: 0,
-        drawn: 0,
         end: seconds.map(|seconds| start + Duration::from_secs(seconds)),
+        ..Explorer::new(plan, if seconds.is_some() { MANY } else { FEW })
     };
     let mut scenarios = scenarios();
     scenarios.retain(|scenario| scenario.plan == plan);
@@ -289,6 +288,19 @@ fn explore(plan: Plan) {
     let Explorer { states, whole, drawn, .. } = explorer;
     let seconds = start.elapsed().as_secs();
     println!("{plan:?}: {states} states, all of {whole} moments, some of {drawn}, {seconds} s");
+}
+
+/// An insertion that is refused is undone, and the next way begins with the time that undoing has set.
+#[test]
+fn of_the_next_way_are_recovered() {
+    let mut scenarios = scenarios();
+    scenarios.retain(|scenario| scenario.plan == Plan::Insert && scenario.name == "grows, no place beside");
+    let mut explorer = Explorer::new(Plan::Insert, Sizes { failed: 1000, recovered: u64::MAX, ..FEW });
+    for at in 4..8 {
+        let fault = Fault { at, errno: libc::EACCES, always: false, reads: false };
+        explorer.fails(&scenarios[0], fault);
+    }
+    assert!(explorer.states > 5000, "{}", explorer.states);
 }
 
 #[test]

@@ -154,6 +154,8 @@ impl<S: Storage> SaveJob<'_, S> {
                 if is_written_by_others() {
                     return self.abandon(written, Stopped::Overwritten);
                 }
+                // The next way needs it. An error stops the save there, because the time is not the known one.
+                let _ = self.note_own_time();
                 self.remove_journal(written);
             }
         }

@@ -335,14 +335,19 @@ impl<S: Storage> SaveJob<'_, S> {
     pub(super) fn insert_range(&self, at: u64, len: u64) -> Result<(), Stopped> {
         let Err(error) = self.storage.insert(self.file, at, len) else { return Ok(()) };
         self.note_limit(SavePlan::Insert, &error);
-        // Some file systems change the file's time also when they refuse. That is no change by another
-        // program.
-        let (now, head) = (self.storage.meta(self.file)?.identity, self.change.old_head);
+        Err(unsuited_or_failed(error))
+    }
+
+    /// Takes the source's time for one that this save has set: an attempt that was undone has changed it. Some file systems
+    /// change it also when they refuse an insertion.
+    pub(super) fn note_own_time(&self) -> std::io::Result<()> {
+        let now = self.storage.meta(self.file)?.identity;
+        let head = self.change.old_head;
         let same = Identity { mtime: now.mtime, ctime: now.ctime, ..self.source.get() } == now;
         if same && version(self.storage, self.file, head.len)? == head {
             self.source.set(now);
         }
-        Err(unsuited_or_failed(error))
+        Ok(())
     }
 
     /// Carries out the change in the journal, and undoes it if that fails. After a success, the journal stays until the
