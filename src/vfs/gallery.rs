@@ -215,7 +215,7 @@ impl GalleryContent {
             let is_made = |picture: Arc<dyn Content>| picture.read_at(0, &mut [0]).is_ok();
             has_picture = picture.is_some_and(|picture| damage.is_none() || is_made(picture));
         }
-        Ok(Some(GalleryFacts { summary, damage, has_picture, has_page: true }))
+        Ok(Some(GalleryFacts { summary, damage, has_picture, is_readable: true }))
     }
 }
 

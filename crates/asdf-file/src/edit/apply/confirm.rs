@@ -154,7 +154,7 @@ impl<S: Storage> SaveJob<'_, S> {
                 if is_written_by_others() {
                     return self.abandon(written, Stopped::Overwritten);
                 }
-                // The next way needs it. An error stops the save there, because the time is not the known one.
+                // If the time can't be noted, the next way finds one that it does not know, and changes nothing.
                 let _ = self.note_own_time();
                 self.remove_journal(written);
             }

@@ -338,8 +338,8 @@ impl<S: Storage> SaveJob<'_, S> {
         Err(unsuited_or_failed(error))
     }
 
-    /// Takes the source's time for one that this save has set: an attempt that was undone has changed it. Some file systems
-    /// change it also when they refuse an insertion.
+    /// Notes the source's time after an attempt that was undone, which has changed it, so that the next way does not take
+    /// that for a change by another program. Some file systems change it also when they refuse an insertion.
     pub(super) fn note_own_time(&self) -> std::io::Result<()> {
         let now = self.storage.meta(self.file)?.identity;
         let head = self.change.old_head;

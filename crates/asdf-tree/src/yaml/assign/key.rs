@@ -154,7 +154,7 @@ impl KeyPath {
     }
 
     pub(super) fn refused(&self, why: &str) -> Error {
-        Error::new(Kind::Refused, format!("{}: {why}", one_line(&self.shown)))
+        Error::new(Kind::Refused, format!("{self}: {why}"))
     }
 
     /// Returns the error for a path that does not exist. `is_set` is true if `--create` would add it.
@@ -169,7 +169,7 @@ impl KeyPath {
             };
             format!("{above} has no key \"{}\"{to_do}", key.escape_debug())
         });
-        Error::new(Kind::NotFound, format!("{}: {why}", one_line(&self.shown)))
+        Error::new(Kind::NotFound, format!("{self}: {why}"))
     }
 }
 

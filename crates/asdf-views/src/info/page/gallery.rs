@@ -82,8 +82,8 @@ pub struct GalleryFacts {
     pub damage: Option<String>,
     /// True if its directory has `preview.png`.
     pub has_picture: bool,
-    /// True if its directory has `index.html`, which a file that can't be read has not.
-    pub has_page: bool,
+    /// False if it can't be opened: then it has no page.
+    pub is_readable: bool,
 }
 
 /// A page of the gallery.
@@ -243,7 +243,7 @@ fn directories(names: &GalleryNames) -> String {
 fn row(names: &GalleryNames, name: &[u8], facts: Option<&GalleryFacts>) -> String {
     let page = names.page_of(name);
     let itself = names.reference(&percent_encoded(name));
-    let link = if facts.is_none_or(|facts| facts.has_page) { &page } else { &itself };
+    let link = if facts.is_none_or(|facts| facts.is_readable) { &page } else { &itself };
     let shown = escape(&cut(&String::from_utf8_lossy(name), MAX_NAME));
     let picture = names.reference(&format!("{}/preview.png", percent_encoded(name)));
     let image = format!("<img src=\"{picture}\" loading=\"lazy\" alt=\"\">");
@@ -349,7 +349,7 @@ mod tests {
             let text = seekable::content::Text::new(text.into_bytes());
             let summary = FileSummary::of(&asdf_tree::yaml::document::Document::read(&text).unwrap());
             let damage = (filter == "A").then(|| "damaged: <cut off>".to_owned());
-            GalleryFacts { summary, damage, has_picture: true, has_page: true }
+            GalleryFacts { summary, damage, has_picture: true, is_readable: true }
         };
         let by_filter = GalleryPage::of_name("filter.html").unwrap();
         let mut summaries = |n: usize| Ok((n != 0).then(|| facts(if n == 2 { "A" } else { "B" })));
